@@ -1,0 +1,44 @@
+"""Plaudit: name a reward, train with it.
+
+The public API. Importing this package imports no torch and no plugin; each name below is loaded when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Row": "types",
+    "Rollout": "types",
+    "Verdict": "types",
+    "Score": "types",
+    "completion_text": "types",
+    "PlauditError": "errors",
+    "UsageError": "errors",
+    "PluginError": "errors",
+    "ContractError": "errors",
+    "reward": "plugins.declare",
+    "verifier": "plugins.declare",
+    "Declaration": "plugins.declare",
+    "load_reward": "plugins.loading",
+    "load_verifier": "plugins.loading",
+    "load_environment": "plugins.loading",
+    "list_plugins": "plugins.registry",
+    "hookimpl": "plugins.hookspecs",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'plaudit' has no attribute {name!r}")
+    return getattr(import_module(f"plaudit.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""How a name finds a plugin: entry points, references, options, hooks."""
