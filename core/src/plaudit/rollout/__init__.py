@@ -1,0 +1,1 @@
+"""Generators: prompts and sampling options in, each completion out as it finishes."""

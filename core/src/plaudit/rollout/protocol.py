@@ -1,0 +1,90 @@
+"""What every generator takes and gives. No torch here: servers and workers use it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..errors import UsageError
+from ..types import FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """How completions are drawn. The defaults leave the model's distribution as it is.
+
+    `temperature` 0 means greedy. `top_p` 1.0, `top_k` 0, `min_p` None and `repetition_penalty` 1.0 are off. A completion
+    ends with an end-of-sequence token, with the token that completes one of the `stop` strings, or after
+    `max_new_tokens`. `seed` None draws from torch's global random state. `generation_kwargs` are further options under
+    the names that transformers' `generate()` gives them; a generator refuses by name those it does not know.
+    """
+
+    max_new_tokens: int = 512
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    generation_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise UsageError on a value out of range."""
+        ranges = {
+            "max_new_tokens": (self.max_new_tokens >= 1, "at least 1"),
+            "temperature": (self.temperature >= 0, "0 (greedy) or more"),
+            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
+            "top_k": (self.top_k >= 0, "0 (off) or more"),
+            "min_p": (self.min_p is None or 0 <= self.min_p <= 1, "None or between 0 and 1"),
+            "repetition_penalty": (self.repetition_penalty > 0, "above 0 (1.0 is off)"),
+        }
+        for name, (holds, wanted) in ranges.items():
+            if not holds:
+                raise UsageError(f"sampling option {name} is {getattr(self, name)!r}; it must be {wanted}")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most probable token is taken each time."""
+        return self.temperature == 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether tokens are drawn from part of the vocabulary only, so that log-probs are normalised over that part."""
+        return self.top_p < 1 or self.top_k > 0 or bool(self.min_p)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One completion to write. `index` names it in the answer; equal `prompt_ids` are computed once."""
+
+    index: int
+    prompt_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A finished completion.
+
+    `completion_ids` includes the token that ended it. `logprobs`, one a token, in nats, are those of the distribution
+    that the token was drawn from, after temperature, penalties and truncation; when greedy, those of the model at
+    temperature 1. `finish_reason` is "stop" or "length".
+    """
+
+    index: int
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+
+
+class Generator(Protocol):
+    """Writes completions."""
+
+    def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
+        """Yield each request's completion as it finishes, in any order.
+
+        The same requests, options, weights and random state give the same completions. The consumer may do other
+        work between two of them; closing the iterator early frees what it holds.
+        """
+        ...
