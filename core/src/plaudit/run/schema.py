@@ -1,0 +1,100 @@
+"""What a run file can say: one frozen dataclass a section. Paths are relative to the current directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plaudit.plugins.declare import Executor, OnError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSection:
+    """`[model]`. `path` is a folder, a hub id, or `pkg://package/folder` inside an installed package."""
+
+    path: str
+    revision: str | None = None
+    model_init_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One solved question shown before each prompt: `few_shot = [{prompt = "2+2?", answer = "4"}]`."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataSection:
+    """`[data]`: where the rows come from and how they become prompts.
+
+    `path`: a json, jsonl, parquet or csv file, or a folder saved by `datasets`. `name`: a dataset that a plugin offers
+    (with `options`), else a hub id (with `config` and `revision`). `columns` maps our names to theirs.
+    Held-out rows: `eval_path` or `eval_split`, cut to `eval_size`; `eval_size` alone takes that many rows away
+    from the training rows.
+    """
+
+    path: str | None = None
+    name: str | None = None
+    config: str | None = None
+    revision: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    split: str = "train"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    system_prompt: str | None = None
+    few_shot: tuple[Shot, ...] = ()
+    answer_pattern: str | None = None
+    max_rows: int | None = None
+    max_prompt_tokens: int | None = None
+    eval_path: str | None = None
+    eval_split: str | None = None
+    eval_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSection:
+    """`[[reward]]`: a reward or verifier by name, and how it is called. None means "as its author declared"."""
+
+    name: str
+    weight: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reference_column: str | None = None
+    when: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+    retries: int | None = None
+    on_error: OnError | None = None
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSection:
+    """`[[task]]`: rows with rewards of their own. `ratio` is its share of the rows, relative to the other tasks."""
+
+    name: str
+    data: DataSection
+    rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
+    ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSection:
+    """`[eval]`: how the held-out rows are judged before and after training. Temperature 0 is greedy decoding."""
+
+    before: bool = True
+    after: bool = True
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A whole run. `config` holds GRPOConfig fields; `rewards` beside `[[task]]` apply to every task."""
+
+    output_dir: str
+    model: ModelSection
+    data: DataSection | None = None
+    rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
+    tasks: tuple[TaskSection, ...] = field(default=(), metadata={"key": "task"})
+    eval: EvalSection = field(default_factory=EvalSection)
+    config: Mapping[str, Any] = field(default_factory=dict)
