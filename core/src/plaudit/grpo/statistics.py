@@ -1,0 +1,76 @@
+"""Metrics as sums and counts, so that ranks with unequal tokens reduce to the true mean in one exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .world import World
+
+Kind = Literal["mean", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One rank's share of a metric, as 0-dim tensors on the device: nothing is synchronised until `reduce_statistics`.
+
+    A mean holds its sum and its count. A minimum or maximum holds the value, NaN where there was nothing (count 0).
+    """
+
+    kind: Kind
+    value: Tensor
+    count: Tensor
+
+
+def token_mean(values: Tensor, mask: Tensor) -> Statistic:
+    """Mean over the active tokens of (B, C) values, or over the rows of (B, 1) values, which hold one a sequence."""
+    values = values.detach()
+    if values.shape[1] == 1:
+        return Statistic("mean", values.sum(), torch.tensor(float(len(values)), device=values.device))
+    return Statistic("mean", (values * mask).sum(), mask.sum())
+
+
+def single(value: Tensor) -> Statistic:
+    """A value that every rank has once; the metric is its mean over ranks."""
+    return Statistic("mean", value.detach(), torch.ones_like(value, requires_grad=False))
+
+
+def row_extreme(kind: Literal["min", "max"], values: Tensor, mask: Tensor) -> Statistic:
+    """The least or greatest row mean of (B, C) values over active tokens, (B, 1) taken as it is; empty rows excluded."""
+    values = values.detach()
+    rows = values.squeeze(1) if values.shape[1] == 1 else (values * mask).sum(-1) / mask.sum(-1)
+    return extreme(kind, rows, ~rows.isnan())
+
+
+def extreme(kind: Literal["min", "max"], values: Tensor, active: Tensor) -> Statistic:
+    """The least or greatest of the values where `active` (bool, same shape)."""
+    count = active.sum()
+    far = torch.inf if kind == "min" else -torch.inf
+    held = torch.where(active, values.detach(), far)
+    value = held.amin() if kind == "min" else held.amax()
+    return Statistic(kind, torch.where(count > 0, value, torch.nan), count)
+
+
+def reduce_statistics(statistics: Mapping[str, Statistic], world: World | None = None) -> dict[str, float]:
+    """The metrics over all ranks, with one exchange and one synchronisation. Every rank passes the same names."""
+    if not statistics:
+        return {}
+    pairs = torch.stack([torch.stack([s.value.float(), s.count.float()]) for s in statistics.values()])
+    ranks = (world or World()).gather(pairs).view(-1, len(pairs), 2).cpu()
+    return {
+        name: _reduce(statistic.kind, ranks[:, i, 0], ranks[:, i, 1])
+        for i, (name, statistic) in enumerate(statistics.items())
+    }
+
+
+def _reduce(kind: Kind, values: Tensor, counts: Tensor) -> float:
+    if kind == "mean":
+        return (values.sum() / counts.sum().clamp(min=1)).item()
+    known = values[~values.isnan()]
+    if not len(known):
+        return float("nan")
+    return (known.min() if kind == "min" else known.max()).item()
