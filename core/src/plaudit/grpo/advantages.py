@@ -25,8 +25,8 @@ ZERO_SPREAD = 1e-8
 class Advantages:
     """What a generation batch of N rollouts in groups of G learns from K rewards.
 
-    `values` (N,): the advantages, 0 where nothing is known. `rewards` (N,): weighted sums of scores, NaN where unscored.
-    `scores` (N, K): as they were used, NaN where abstained, infinite or dropped. `zero_std` (N,): the standard
+    `values` (N,): the advantages, 0 where nothing is known. `rewards` (N,): weighted sums of scores, NaN where
+    unscored. `scores` (N, K): as they were used, NaN where abstained, infinite or dropped. `zero_std` (N,): the standard
     deviation that scales the row is 0 (under normalize_then_sum it is that of the batch). `group_zero_std` (N / G,):
     the group teaches nothing, for no reward that counts differs inside it. `unscored` (N,): no reward scored the row.
     `infinite`: how many scores were ±inf and were treated as missing.
@@ -133,7 +133,7 @@ def _sum_then_normalize(
 def _normalize_then_sum(
     scores: Tensor, rewards: Tensor, weights: Tensor, num_generations: int, scale: Scale
 ) -> tuple[Tensor, Tensor]:
-    """Every reward normalised in its group by itself, the weighted sum normalised over the batch. `scale` has no say."""
+    """Every reward normalised in its group by itself, their weighted sum over the batch. `scale` has no say."""
     grouped = scores.view(-1, num_generations, scores.shape[1])
     std = torch.zeros_like(grouped[:, :1]) if num_generations == 1 else nan_std(grouped, dim=1, keepdim=True)
     normalised = ((grouped - grouped.nanmean(dim=1, keepdim=True)) / (std + EPSILON)).view_as(scores)

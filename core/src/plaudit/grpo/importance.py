@@ -27,9 +27,9 @@ def policy_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: str) -> Tensor:
 def sampler_ratio(
     old: Tensor, sampled: Tensor, mask: Tensor, *, mode: str, clip_min: float | None, clip_max: float | None
 ) -> Tensor:
-    """The policy that is trained over the engine that sampled, bounded: (B, C) in token modes, (B, 1) in sequence modes.
+    """The trained policy over the engine that sampled, within bounds.
 
-    old, sampled, mask: (B, C). A NaN (the engine gave no log-prob) counts as ratio 1. The sequence ratio is the product
+    Returns (B, C) in token modes, (B, 1) in sequence modes. old, sampled, mask: (B, C). A NaN (the engine gave no log-prob) counts as ratio 1. The sequence ratio is the product
     over active tokens. `*_truncate` clips to the bounds, `*_mask` makes ratios outside them 0; None = no bound.
     Raises ValueError on another mode.
     """
@@ -46,7 +46,7 @@ def sampler_ratio(
 
 
 def sampler_statistics(old: Tensor, sampled: Tensor, ratio: Tensor, mask: Tensor) -> dict[str, Statistic]:
-    """How far the sampling engine is from the policy, as TRL's metrics; tokens without a sampler's log-prob are left out.
+    """How far the sampling engine is from the policy, under TRL's names; tokens it gave no log-prob are left out.
 
     ratio: what `sampler_ratio` gave for the same old, sampled and mask.
     """

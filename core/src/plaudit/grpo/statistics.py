@@ -40,7 +40,7 @@ def single(value: Tensor) -> Statistic:
 
 
 def row_extreme(kind: Literal["min", "max"], values: Tensor, mask: Tensor) -> Statistic:
-    """The least or greatest row mean of (B, C) values over active tokens, (B, 1) taken as it is; empty rows excluded."""
+    """The least or greatest row mean of (B, C) values over active tokens, or of (B, 1) values; no empty rows."""
     values = values.detach()
     rows = values.squeeze(1) if values.shape[1] == 1 else (values * mask).sum(-1) / mask.sum(-1)
     return extreme(kind, rows, ~rows.isnan())

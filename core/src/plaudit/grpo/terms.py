@@ -37,7 +37,7 @@ def clipped(inputs: LossInputs, ratio: Tensor, options: LossOptions) -> Term:
 
 
 def cispo(inputs: LossInputs, ratio: Tensor, options: LossOptions) -> Term:
-    """REINFORCE weighted by the ratio, capped at `epsilon_high` itself, without gradient (MiniMax-M1, arXiv 2506.13585)."""
+    """REINFORCE weighted by the ratio, capped at `epsilon_high` itself, no gradient (MiniMax-M1, arXiv 2506.13585)."""
     weight = ratio.detach().clamp(max=options.epsilon_high)
     is_clipped = ((ratio > options.epsilon_high) & (inputs.advantages > 0)).to(ratio.dtype)
     return Term(
