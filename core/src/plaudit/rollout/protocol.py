@@ -14,10 +14,10 @@ from ..types import FinishReason
 class SamplingOptions:
     """How completions are drawn. The defaults leave the model's distribution as it is.
 
-    `temperature` 0 means greedy. `top_p` 1.0, `top_k` 0, `min_p` None and `repetition_penalty` 1.0 are off. A completion
-    ends with an end-of-sequence token, with the token that completes one of the `stop` strings, or after
-    `max_new_tokens`. `seed` None draws from torch's global random state. `generation_kwargs` are further options under
-    the names that transformers' `generate()` gives them; a generator refuses by name those it does not know.
+    `temperature` 0 means greedy. `top_p` 1.0, `top_k` 0, `min_p` None and `repetition_penalty` 1.0 are off. A
+    completion ends with an end-of-sequence token, with the token that completes one of the `stop` strings, or after
+    `max_new_tokens`. `seed` None draws from torch's global random state. `generation_kwargs` are further options
+    under the names that transformers' `generate()` gives them; a generator refuses by name those it does not know.
     """
 
     max_new_tokens: int = 512
@@ -51,7 +51,7 @@ class SamplingOptions:
 
     @property
     def truncated(self) -> bool:
-        """Whether tokens are drawn from part of the vocabulary only, so that log-probs are normalised over that part."""
+        """Whether tokens are drawn from part of the vocabulary, and log-probs normalised over that part."""
         return self.top_p < 1 or self.top_k > 0 or bool(self.min_p)
 
 
