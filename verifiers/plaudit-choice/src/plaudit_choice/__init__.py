@@ -1,0 +1,1 @@
+"""The `choice` verifier for multiple-choice answers."""
