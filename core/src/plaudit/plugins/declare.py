@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -51,17 +52,25 @@ def verifier(function: F | None = None, **declared: Any) -> Any:
     On a class, its `__init__` parameters are the options and `verify` (or `__call__`) judges. A verifier is
     deterministic and has granularity rollout unless it says otherwise.
     """
-    return _declare("verifier", function, {"granularity": "rollout", "deterministic": True, **declared})
+    return _declare("verifier", function, declared)
+
+
+def declare(kind: Kind, **declared: Any) -> Declaration:
+    """A declaration with the defaults of its kind: a verifier is deterministic and judges one rollout at a time."""
+    defaults = {"granularity": "rollout", "deterministic": True} if kind == "verifier" else {}
+    return Declaration(kind=kind, **{**defaults, **declared})
 
 
 def declaration_of(component: Any) -> Declaration | None:
-    """The declaration on a component, or None for a plain function."""
+    """The declaration on a component (or on the function inside a partial), or None for a plain function."""
+    while isinstance(component, functools.partial):
+        component = component.func
     found = getattr(component, ATTRIBUTE, None)
     return found if isinstance(found, Declaration) else None
 
 
 def _declare(kind: Kind, function: F | None, declared: dict[str, Any]) -> Any:
-    declaration = Declaration(kind=kind, **declared)
+    declaration = declare(kind, **declared)
 
     def mark(target: F) -> F:
         setattr(target, ATTRIBUTE, declaration)
