@@ -15,6 +15,7 @@ GROUPS = {
     "plaudit.sandboxes": "sandbox",
     "plaudit.corpora": "corpus",
     "plaudit.datasets": "dataset",
+    "plaudit.models": "model",
     "plaudit.commands": "command",
     "plaudit": "hooks",
 }
