@@ -1,0 +1,40 @@
+"""`plaudit train RUN.toml`: a run from its file."""
+
+from __future__ import annotations
+
+import argparse
+
+HELP = "train a model as a run file says"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `plaudit train`."""
+    parser.add_argument("run_file", metavar="RUN.toml", help="the run file; see docs/reference/run-file.md")
+    parser.add_argument(
+        "--set",
+        dest="assignments",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the run file, e.g. config.max_steps=20 or reward.0.weight=2; may be repeated",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="check everything, generate and score a few rows, and stop")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--resume",
+        nargs="?",
+        const="latest",
+        metavar="CHECKPOINT",
+        help="continue from a checkpoint folder, by default the latest in output_dir",
+    )
+    start.add_argument("--overwrite", action="store_true", help="replace the run that output_dir already holds")
+    parser.add_argument("--locked", action="store_true", help="refuse to run when plaudit.lock of output_dir does not hold")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train; returns 0, or 130 when Ctrl-C ended it."""
+    from plaudit.run.launch import Launch, launch
+    from plaudit.run.runfile import load_run_file
+
+    how = Launch(dry_run=args.dry_run, resume=args.resume, overwrite=args.overwrite, locked=args.locked)
+    return launch(load_run_file(args.run_file, args.assignments), how)

@@ -1,0 +1,94 @@
+"""Rows out of json, jsonl, csv and parquet files, with errors that name the file and the line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plaudit.errors import UsageError
+from plaudit.run.typecheck import closest, show
+
+Records = list[dict[str, Any]]
+
+
+def read_rows(path: str | Path) -> Records:
+    """The rows of a .jsonl, .json (a list), .csv or .parquet file. Raises UsageError; never an empty list."""
+    source = Path(path).expanduser()
+    if not source.is_file():
+        there = [str(other) for other in source.parent.iterdir()] if source.parent.is_dir() else []
+        raise UsageError(f"no file '{path}'{closest(str(source), there)}")
+    reader = _READERS.get(source.suffix.lower())
+    if reader is None:
+        raise UsageError(f"cannot read '{path}': expected a file ending in {', '.join(_READERS)}")
+    rows = reader(source)
+    if not rows:
+        raise UsageError(f"'{path}' holds no rows")
+    return rows
+
+
+def _read_jsonl(source: Path) -> Records:
+    rows = []
+    for number, line in enumerate(_text(source).split("\n"), start=1):
+        if line.strip():
+            rows.append(_record(_parse(line, f"{source} line {number}"), f"{source} line {number}"))
+    return rows
+
+
+def _read_json(source: Path) -> Records:
+    content = _parse(_text(source), str(source))
+    if not isinstance(content, list):
+        raise UsageError(f"{source} holds {show(content, 40)}: expected a list of objects, or name the file .jsonl")
+    return [_record(item, f"{source} item {index}") for index, item in enumerate(content)]
+
+
+def _read_csv(source: Path) -> Records:
+    import pyarrow
+    from pyarrow import csv
+
+    try:
+        return list(csv.read_csv(source).to_pylist())
+    except pyarrow.ArrowInvalid as error:
+        if source.stat().st_size == 0:
+            return []
+        raise UsageError(f"{source} is not CSV with a header line: {error}") from None
+
+
+def _read_parquet(source: Path) -> Records:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        return list(parquet.read_table(source).to_pylist())
+    except pyarrow.ArrowInvalid as error:
+        raise UsageError(f"{source} is not a parquet file: {error}") from None
+
+
+_READERS: dict[str, Callable[[Path], Records]] = {
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
+
+
+def _text(source: Path) -> str:
+    try:
+        return source.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is not UTF-8 text: {error}") from None
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{where} is not JSON: {error}") from None
+
+
+def _record(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is {show(value, 40)}: expected an object with a value for each column")
+    return value

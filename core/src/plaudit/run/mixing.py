@@ -1,0 +1,65 @@
+"""The rows of several tasks as one sequence, each task present in its share from the first row to the last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plaudit.errors import UsageError
+
+Record = Mapping[str, Any]
+
+
+def mix_tasks(tasks: Mapping[str, Sequence[Record]], ratios: Mapping[str, float] | None = None) -> list[Record]:
+    """All rows, with a `task` column and every column of every task (None where a task has none).
+
+    Without `ratios` each row comes once. With them every task comes at least once in full, and a task whose share is
+    larger than its rows starts over. Tasks are interleaved evenly, so the shares hold also without shuffling.
+    """
+    columns = dict.fromkeys(name for rows in tasks.values() for row in rows for name in row)
+    counts = {name: len(rows) for name, rows in tasks.items()}
+    if ratios is not None:
+        scale = max(len(rows) / ratios[name] for name, rows in tasks.items())
+        counts = {name: round(scale * ratios[name]) for name in tasks}
+    placed = []
+    for order, (name, rows) in enumerate(tasks.items()):
+        count = counts[name]
+        filled = [{**dict.fromkeys(columns), **row, "task": _task_value(row, name)} for row in rows]
+        placed += [((k + 0.5) / count, order, filled[k % len(rows)]) for k in range(count)]
+    placed.sort(key=lambda entry: entry[:2])
+    return [row for _, _, row in placed]
+
+
+def _task_value(row: Record, name: str) -> str:
+    if row.get("task", name) not in (name, None):
+        raise UsageError(
+            f"task '{name}': its data has a column 'task' of its own ({row['task']!r}); rename it with columns"
+        )
+    return name
+
+
+def to_dataset(rows: Sequence[Record]) -> Any:
+    """The rows as a `datasets.Dataset`. Raises UsageError naming a column whose values are of several types."""
+    from datasets import Dataset
+
+    kinds: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                kinds.setdefault(name, {}).setdefault(_kind(value), value)
+    for name, seen in kinds.items():
+        if len(seen) > 1:
+            examples = " and ".join(f"{value!r:.40} ({kind})" for kind, value in list(seen.items())[:2])
+            hint = (
+                "a prompt must be text in all rows or messages in all"
+                if name == "prompt"
+                else "make them alike in the data"
+            )
+            raise UsageError(f"column '{name}' mixes {examples}; {hint}")
+    return Dataset.from_list([dict(row) for row in rows])
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, (int, float)) else "text" if isinstance(value, str) else type(value).__name__
