@@ -25,10 +25,12 @@ ZERO_SPREAD = 1e-8
 class Advantages:
     """What a generation batch of N rollouts in groups of G learns from K rewards.
 
-    `values` (N,): the advantages, 0 where nothing is known. `rewards` (N,): weighted sums of scores, NaN where
-    unscored. `scores` (N, K): as they were used, NaN where abstained, infinite or dropped. `zero_std` (N,): the standard
-    deviation that scales the row is 0 (under normalize_then_sum it is that of the batch). `group_zero_std` (N / G,):
-    the group teaches nothing, for no reward that counts differs inside it. `unscored` (N,): no reward scored the row.
+    `values` (N,): the advantages, 0 where nothing is known.
+    `rewards` (N,): weighted sums of scores, NaN where unscored.
+    `scores` (N, K): as they were used, NaN where abstained, infinite or dropped.
+    `zero_std` (N,): the deviation that scales the row is 0 (under normalize_then_sum it is that of the batch).
+    `group_zero_std` (N / G,): the group teaches nothing, for no reward that counts differs inside it.
+    `unscored` (N,): no reward scored the row.
     `infinite`: how many scores were ±inf and were treated as missing.
     """
 

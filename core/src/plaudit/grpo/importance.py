@@ -29,9 +29,9 @@ def sampler_ratio(
 ) -> Tensor:
     """The trained policy over the engine that sampled, within bounds.
 
-    Returns (B, C) in token modes, (B, 1) in sequence modes. old, sampled, mask: (B, C). A NaN (the engine gave no log-prob) counts as ratio 1. The sequence ratio is the product
-    over active tokens. `*_truncate` clips to the bounds, `*_mask` makes ratios outside them 0; None = no bound.
-    Raises ValueError on another mode.
+    old, sampled, mask: (B, C). Returns (B, C) in token modes, (B, 1) in sequence modes: the product over active tokens.
+    A NaN (the engine gave no log-prob) counts as ratio 1. `*_truncate` clips to the bounds, `*_mask` makes ratios
+    outside them 0; None = no bound. Raises ValueError on another mode.
     """
     if mode not in SAMPLER_MODES:
         raise ValueError(f"unknown vllm_importance_sampling_mode {mode!r}: choose one of {', '.join(SAMPLER_MODES)}.")

@@ -16,10 +16,12 @@ from .statistics import Statistic
 class LossInputs:
     """One micro-batch.
 
-    `logp` (B, C): log-probs of the policy, with gradient. `mask` (B, C): 1 on tokens to learn from. `advantages` (B,)
-    or (B, C). `old` (B, C): log-probs when the batch was generated; None = the current ones. `ref` (B, C): of the
-    reference model. `sampled` (B, C): the sampler's own, where it reports them. `entropy` (B, C): with gradient if there is a
-    bonus. `sampler_ratio` (B, C) or (B, 1): from `importance.sampler_ratio`; None = the sampler is the policy.
+    `logp` (B, C): log-probs of the policy, with gradient.
+    `mask` (B, C): 1 on tokens to learn from. `advantages` (B,) or (B, C).
+    `old` (B, C): log-probs when the batch was generated; None = the current ones.
+    `ref` (B, C): of the reference model. `sampled` (B, C): the sampler's own, where it reports them.
+    `entropy` (B, C): with gradient if there is a bonus.
+    `sampler_ratio` (B, C) or (B, 1): from `importance.sampler_ratio`; None = the sampler is the policy.
     """
 
     logp: Tensor

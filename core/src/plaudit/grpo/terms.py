@@ -48,8 +48,8 @@ def cispo(inputs: LossInputs, ratio: Tensor, options: LossOptions) -> Term:
 
 def sapo(inputs: LossInputs, ratio: Tensor, options: LossOptions) -> Term:
     """A sigmoid gate in place of the clip, with a temperature for each sign of the advantage (arXiv 2511.20347)."""
-    temperature = _by_sign(inputs.advantages > 0, options.sapo_temperature_pos, options.sapo_temperature_neg)
-    gate = torch.sigmoid(temperature * (ratio - 1)) * (4 / temperature)
+    temperature = _by_sign(inputs.advantages > 0, options.sapo_temperature_pos, options.sapo_temperature_neg).to(ratio)
+    gate = torch.sigmoid(temperature * (ratio - 1)) * 4 / temperature
     return Term(-gate * inputs.advantages)
 
 
