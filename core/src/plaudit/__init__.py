@@ -27,6 +27,8 @@ _HOMES = {
     "load_verifier": "plugins.loading",
     "load_environment": "plugins.loading",
     "list_plugins": "plugins.registry",
+    "read_cases": "corpora",
+    "load_cases": "corpora",
     "hookimpl": "plugins.hookspecs",
 }
 

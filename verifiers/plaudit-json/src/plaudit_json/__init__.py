@@ -1,0 +1,9 @@
+"""The `json` verifier, and the strict parser that other verifiers share.
+
+`parse_json(text)` and `find_json(text)` are public.
+"""
+
+from plaudit_json.extract import find_json
+from plaudit_json.strict import BadJson, parse_json
+
+__all__ = ["BadJson", "find_json", "parse_json"]
