@@ -1,0 +1,93 @@
+"""How the model is asked for the next token's logits: prompts once, then one token a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Decoder(Protocol):
+    """Holds a KV cache of one entry a row. Called without gradients, on a model in eval mode."""
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+        """Compute U prompts. Returns the next token's logits, (U, V)."""
+        ...
+
+    def select(self, rows: Tensor) -> None:
+        """Make the cache's rows those at `rows`, (M,) int64: repeats expand it, gaps compact it."""
+        ...
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append one token to each row, (W,) int64. Returns the next token's logits, (W, V)."""
+        ...
+
+
+class ModuleDecoder:
+    """Any causal language model, through its own forward and transformers' dynamic cache."""
+
+    def __init__(self, model: Any) -> None:
+        """`model`: a causal language model in the sense of transformers, perhaps inside a PEFT wrapper."""
+        from transformers import DynamicCache
+
+        self._model = model
+        base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        names = signature(base.forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
+        self._takes_positions = "position_ids" in names
+        self._cache = DynamicCache(config=base.config)
+        self._mask: Tensor | None = None
+        self._positions: Tensor | None = None
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+        """Compute U prompts, left-padded. Returns (U, V)."""
+        ids, mask = left_padded(prompts, self._model.device)
+        # Without padding no mask is given, which lets the model take its cheapest path.
+        self._mask = None if bool(mask.all()) else mask
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        self._positions = positions[:, -1:]
+        return self._forward(ids, positions)
+
+    def select(self, rows: Tensor) -> None:
+        """Keep or repeat rows of the cache, the mask and the positions."""
+        self._cache.batch_select_indices(rows)
+        if self._mask is not None:
+            self._mask = self._mask[rows]
+        assert self._positions is not None
+        self._positions = self._positions[rows]
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """One more token a row. Returns (W, V)."""
+        assert self._positions is not None
+        self._positions = self._positions + 1
+        if self._mask is not None:
+            self._mask = _with_ones(self._mask)
+        return self._forward(tokens[:, None], self._positions)
+
+    def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+        inputs = {"input_ids": ids, "attention_mask": self._mask, self._cache_name: self._cache, "use_cache": True}
+        if self._takes_positions:
+            inputs["position_ids"] = positions
+        return self._model(**inputs, logits_to_keep=1).logits[:, -1]
+
+
+def left_padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
+    """Token ids and mask (1 on tokens), both (U, P) int64, padded on the left with id 0."""
+    import torch
+
+    width = max(map(len, prompts))
+    ids = torch.zeros(len(prompts), width, dtype=torch.long)
+    mask = torch.zeros(len(prompts), width, dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :] = torch.tensor(prompt)
+        mask[row, width - len(prompt) :] = 1
+    return ids.to(device), mask.to(device)
+
+
+def _with_ones(mask: Tensor) -> Tensor:
+    import torch
+
+    return torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
