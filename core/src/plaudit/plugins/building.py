@@ -35,7 +35,7 @@ def build_component(found: Any, options: Mapping[str, Any], origin: Origin) -> C
     object is neither a reward nor a verifier.
     """
     call, checked = _instance(found, options, origin) if inspect.isclass(found) else (contract_call(found, origin), {})
-    parameters = _parameters(call, origin)
+    parameters = call_parameters(call, origin)
     declaration = declaration_of(found) or declare("verifier" if "completion" in parameters else "reward")
     kind = declaration.kind
     offered = {} if inspect.isclass(found) else option_parameters(parameters, kind)
@@ -43,8 +43,8 @@ def build_component(found: Any, options: Mapping[str, Any], origin: Origin) -> C
         checked = check_options(origin.label, call, offered, options)
     # TRL hands a column to any parameter of its name. A reward that declared nothing keeps that for options not set.
     hidden = set(offered) if kind == "verifier" or declaration_of(found) else set(checked)
-    signature = _signature(parameters, hidden)
-    _check_contract(kind, parameters, signature, origin)
+    signature = contract_signature(parameters, hidden)
+    check_contract(kind, parameters, signature, origin)
     bound = call if inspect.isclass(found) or not checked else functools.partial(call, **checked)
     return Component(
         kind=kind, name=origin.name, target=bound, declaration=declaration, signature=signature,
@@ -88,7 +88,7 @@ def option_parameters(parameters: Mapping[str, inspect.Parameter], kind: Kind) -
 
 def factory_parameters(found: Callable[..., Any], origin: Origin) -> dict[str, inspect.Parameter]:
     """The options of a class (its __init__ parameters) or of a factory function."""
-    parameters = _parameters(found, origin)
+    parameters = call_parameters(found, origin)
     if inspect.isclass(found):
         return parameters
     return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY or p.default is not p.empty}
@@ -102,8 +102,7 @@ def is_coroutine_function(call: Any) -> bool:
 
 
 def _instance(found: type, options: Mapping[str, Any], origin: Origin) -> tuple[Callable[..., Any], dict[str, Any]]:
-    if not callable(getattr(found, "verify", None)) and "__call__" not in dir_of_instances(found):
-        raise ContractError(f"{origin.label}: class {found.__name__} has neither verify nor __call__")
+    contract_method_of_class(found, origin)
     checked = check_options(origin.label, found, factory_parameters(found, origin), options)
     try:
         instance = found(**checked)
@@ -112,19 +111,25 @@ def _instance(found: type, options: Mapping[str, Any], origin: Origin) -> tuple[
     return contract_call(instance, origin), checked
 
 
-def dir_of_instances(found: type) -> set[str]:
-    """The attributes that a class gives its instances (a class itself is always callable, its instances may not be)."""
-    return {name for base in found.__mro__ for name in vars(base)}
+def contract_method_of_class(found: type, origin: Origin) -> Callable[..., Any]:
+    """The function behind `verify`, else `__call__`, of a class. Raises ContractError when it has neither."""
+    for name in ("verify", "__call__"):
+        # Looked up on the bases: the class itself is always callable, its instances may not be.
+        if any(name in vars(base) for base in found.__mro__):
+            return getattr(found, name)  # type: ignore[no-any-return]
+    raise ContractError(f"{origin.label}: class {found.__name__} has neither verify nor __call__")
 
 
-def _parameters(call: Callable[..., Any], origin: Origin) -> dict[str, inspect.Parameter]:
+def call_parameters(call: Callable[..., Any], origin: Origin) -> dict[str, inspect.Parameter]:
+    """The parameters of a callable by name. Raises ContractError when they cannot be read."""
     try:
         return dict(inspect.signature(call).parameters)
     except (TypeError, ValueError):
         raise ContractError(f"{origin.label}: its signature cannot be read; wrap it in a Python function") from None
 
 
-def _signature(parameters: Mapping[str, inspect.Parameter], hidden: set[str]) -> CallSignature:
+def contract_signature(parameters: Mapping[str, inspect.Parameter], hidden: set[str]) -> CallSignature:
+    """The contract call's parameters, without those in `hidden` (options)."""
     called = {name: p for name, p in parameters.items() if p.kind in _KEYWORD and name not in hidden}
     return CallSignature(
         names=frozenset(called),
@@ -133,9 +138,10 @@ def _signature(parameters: Mapping[str, inspect.Parameter], hidden: set[str]) ->
     )
 
 
-def _check_contract(
+def check_contract(
     kind: Kind, parameters: Mapping[str, inspect.Parameter], signature: CallSignature, origin: Origin
 ) -> None:
+    """Raise ContractError, which begins with the origin's label, when a call by name could not work."""
     positional = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
     if positional:
         raise ContractError(f"{origin.label}: parameter '{positional[0]}' is positional-only; arguments come by name")

@@ -23,7 +23,10 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """One entry point. `value` says where its object lies (`module:attribute`); `distribution` is the published name."""
+    """One entry point. `distribution` is the name as published; `value` says where the object lies.
+
+    `value` is `module:attribute`, or a module alone for commands and hooks.
+    """
 
     kind: str
     name: str

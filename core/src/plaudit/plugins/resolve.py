@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from plaudit.errors import PluginError, UsageError
 from plaudit.plugins.building import Origin
-from plaudit.plugins.importing import import_attribute, import_file, module_exists
+from plaudit.plugins.importing import import_attribute, import_file, import_module, module_exists
 from plaudit.plugins.known import FIRST_PARTY, distribution_with
 from plaudit.plugins.reference import Reference
 from plaudit.plugins.registry import PluginInfo, list_plugins
@@ -33,12 +33,17 @@ def resolve(text: str, kinds: Sequence[str]) -> tuple[Any, Origin]:
     info = find(reference, kinds)
     if info is not None:
         return import_plugin(info, reference.text)
-    if reference.owner is not None and module_exists(reference.owner):
+    if reference.owner is not None and is_direct(reference):
         label = f"{what} '{reference.text}'"
         _refuse_version(reference)
         found = import_attribute(reference.owner, reference.name, what=label)
         return found, Origin(reference.name.rpartition(".")[2], label, reference.text)
-    raise PluginError(_unknown(reference, kinds))
+    raise PluginError(unknown_message(reference, kinds))
+
+
+def is_direct(reference: Reference) -> bool:
+    """Whether a reference that names no entry point leads to a file or module by itself."""
+    return reference.path is not None or (reference.owner is not None and module_exists(reference.owner))
 
 
 def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:
@@ -68,10 +73,11 @@ def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:
 def import_plugin(info: PluginInfo, reference: str | None = None) -> tuple[Any, Origin]:
     """Import the object of an entry point. Raises PluginError naming plugin, distribution and cause."""
     label = f"{info.kind} '{info.name}' ({info.distribution} {info.version})"
-    module, _, attribute = info.value.partition(":")
-    if not attribute:
-        raise PluginError(f"{label}: its entry point is '{info.value}'; expected module:attribute")
-    found = import_attribute(module.strip(), attribute.partition("[")[0].strip(), what=label)
+    module, _, attribute = info.value.partition("[")[0].partition(":")
+    if attribute:
+        found = import_attribute(module.strip(), attribute.strip(), what=label)
+    else:
+        found = import_module(module.strip(), what=label)
     return found, Origin(info.name, label, reference or info.reference, info.distribution, info.version)
 
 
@@ -88,7 +94,7 @@ def _clash(reference: Reference, matches: list[PluginInfo], distributions: list[
     return f"{len(distributions)} distributions offer '{reference.name}': {offers}; write {choices}"
 
 
-def _unknown(reference: Reference, kinds: Sequence[str]) -> str:
+def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
     """One line: what is not there, the closest that is, what there is, and what to install."""
     plugins = list_plugins(kinds)
     names = sorted({plugin.name for plugin in plugins})

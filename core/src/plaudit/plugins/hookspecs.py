@@ -1,0 +1,51 @@
+"""The hooks for behaviour that cuts across a run. A plugin implements those it wants in a module of group `plaudit`:
+
+    from plaudit import hookimpl
+
+    @hookimpl
+    def on_log(step, metrics):
+        ...
+
+An implementation takes any of the parameters below, by name. One that raises is reported once and not called again;
+a PlauditError is meant for the user and ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+hookspec = pluggy.HookspecMarker("plaudit")
+hookimpl = pluggy.HookimplMarker("plaudit")
+
+
+@hookspec
+def configure(settings: Mapping[str, Any]) -> None:
+    """Before a run's model loads. `settings`: the run file as resolved. Raise UsageError to refuse the run."""
+
+
+@hookspec
+def on_scores(
+    step: int, mode: str, rollouts: Sequence[Any], names: Sequence[str], scores: Sequence[Sequence[float | None]]
+) -> None:
+    """After a batch is scored, before advantages.
+
+    mode: "train" or "eval"; rollouts: N `plaudit.Rollout`; names: K rewards; scores: N x K, None = abstained.
+    """
+
+
+@hookspec
+def on_step(step: int, metrics: Mapping[str, float]) -> None:
+    """After each optimizer step, with the metrics gathered in it."""
+
+
+@hookspec
+def on_log(step: int, metrics: Mapping[str, float]) -> Mapping[str, float] | None:
+    """Before metrics are logged. What is returned is logged beside them."""
+
+
+@hookspec(firstresult=True)
+def choose_sandbox(name: str, limits: Mapping[str, Any]) -> str | None:
+    """The sandbox backend to use in place of `name` (as configured) for these limits; None = no opinion."""
