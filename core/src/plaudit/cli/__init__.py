@@ -13,9 +13,12 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from plaudit.errors import PlauditError, UsageError
+from plaudit.errors import PlauditError, PluginError, UsageError
+
+if TYPE_CHECKING:
+    from plaudit.plugins.registry import PluginInfo
 
 INTERRUPTED = 130
 
@@ -57,19 +60,36 @@ def _load(name: str) -> Any:
     """The module of a subcommand. Raises UsageError naming the closest one when there is none."""
     if name in _own_names():
         return import_module(f"plaudit.cli.{name}")
-    from plaudit.plugins.registry import list_plugins
+    from plaudit.plugins.reference import Reference
+    from plaudit.plugins.resolve import find
 
-    plugins = list_plugins(["command"])
-    if any(plugin.name == name for plugin in plugins):
-        from plaudit.plugins.resolve import resolve
-
-        return resolve(name, ("command",))[0]
+    plugin = find(Reference.parse(name), ("command",))
+    if plugin is not None:
+        return _load_plugin(plugin)
     import difflib
 
-    known = [*_own_names(), *(plugin.name for plugin in plugins)]
+    from plaudit.plugins.registry import list_plugins
+
+    known = [*_own_names(), *(info.name for info in list_plugins(["command"]))]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"commands: {', '.join(known)}"
     raise UsageError(f"no command '{name}'; {hint}")
+
+
+def _load_plugin(plugin: PluginInfo) -> Any:
+    """The module (`package.module`) or object (`package.module:object`) behind a plugin's command."""
+    from plaudit.plugins.importing import import_attribute
+    from plaudit.plugins.importing import import_module as import_reporting
+
+    label = f"command '{plugin.name}' ({plugin.distribution} {plugin.version})"
+    module, colon, attribute = plugin.value.partition(":")
+    found = import_attribute(module, attribute, what=label) if colon else import_reporting(module, what=label)
+    missing = [part for part in ("HELP", "add_arguments", "run") if not hasattr(found, part)]
+    if missing:
+        raise PluginError(
+            f"{label} lacks {', '.join(missing)}; a command has HELP, add_arguments(parser) and run(args)"
+        )
+    return found
 
 
 def _own_names() -> list[str]:
@@ -82,7 +102,9 @@ def _help() -> str:
     lines = ["usage: plaudit COMMAND …", "", "Name a reward, train with it.", "", "commands:"]
     lines += [f"  {name:<12}{import_module(f'plaudit.cli.{name}').HELP}" for name in _own_names()]
     lines += [f"  {plugin.name:<12}from {plugin.distribution}" for plugin in list_plugins(["command"])]
-    return "\n".join([*lines, "", "`plaudit COMMAND --help` shows a command's options; `plaudit --version` the version."])
+    return "\n".join(
+        [*lines, "", "`plaudit COMMAND --help` shows a command's options; `plaudit --version` the version."]
+    )
 
 
 if __name__ == "__main__":

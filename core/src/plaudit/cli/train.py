@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a value of the run file, e.g. config.max_steps=20 or reward.0.weight=2; may be repeated",
     )
-    parser.add_argument("--dry-run", action="store_true", help="check everything, generate and score a few rows, and stop")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, generate and score a few rows, and stop"
+    )
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
         "--resume",
@@ -28,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue from a checkpoint folder, by default the latest in output_dir",
     )
     start.add_argument("--overwrite", action="store_true", help="replace the run that output_dir already holds")
-    parser.add_argument("--locked", action="store_true", help="refuse to run when plaudit.lock of output_dir does not hold")
+    parser.add_argument(
+        "--locked", action="store_true", help="refuse to run when plaudit.lock of output_dir does not hold"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,13 +31,13 @@ def load_data(data: DataSection, *, where: str, seed: int) -> LoadedData:
 
     Raises UsageError on a missing file, column, answer or prompt.
     """
-    train: list[Record] = list(load_records(data, where))
+    train: Sequence[Record] = load_records(data, where)
+    heldout: Sequence[Record]
     if data.eval_path or data.eval_split:
-        heldout: list[Record] = list(load_records(data, where, heldout=True))[: data.eval_size]
+        heldout = load_records(data, where, heldout=True)[: data.eval_size]
     else:
         train, heldout = _hold_out(train, data.eval_size or 0, where, seed)
-    train = train[: data.max_rows]
-    return LoadedData(prepare(train, data, where), prepare(heldout, data, where))
+    return LoadedData(prepare(train[: data.max_rows], data, where), prepare(heldout, data, where))
 
 
 def prepare(records: Sequence[Record], data: DataSection, where: str) -> list[Record]:
@@ -66,7 +66,7 @@ def prepare(records: Sequence[Record], data: DataSection, where: str) -> list[Re
     return [{**record, "prompt": _prompt(record["prompt"], before, source, i)} for i, record in enumerate(mapped)]
 
 
-def _hold_out(records: list[Record], size: int, where: str, seed: int) -> tuple[list[Record], list[Record]]:
+def _hold_out(records: Sequence[Record], size: int, where: str, seed: int) -> tuple[list[Record], list[Record]]:
     """`size` random rows taken away from `records`, both parts in their first order."""
     if size >= len(records) > 0:
         raise UsageError(f"{where}.eval_size = {size}, but there are only {len(records)} rows; hold out fewer")

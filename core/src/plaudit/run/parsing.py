@@ -53,7 +53,8 @@ def join(where: str, key: str | int) -> str:
 def _value(value: Any, annotation: Any, path: str) -> Any:
     inner = _section_type(annotation)
     if inner is None:
-        return check_value(value, annotation, path)
+        checked = check_value(value, annotation, path)
+        return tuple(checked) if isinstance(checked, list) else checked
     if get_origin(annotation) is not tuple:
         return build(inner, value, path)
     if not isinstance(value, list):

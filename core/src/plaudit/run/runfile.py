@@ -55,7 +55,7 @@ def resolved_table(section: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        if value is not None and value != () and value != {}:
+        if value is not None and (value not in ((), {}) or field.default is None):
             table[field.metadata.get("key", field.name)] = _plain(value)
     return table
 
@@ -124,7 +124,9 @@ def _check_pattern(pattern: str, path: str) -> None:
 
 
 def _check_reward(reward: RewardSection, where: str) -> None:
-    if reward.timeout_s is not None and reward.timeout_s <= 0:
-        raise UsageError(f"{where}.timeout_s = {reward.timeout_s}: expected seconds, above 0")
+    if reward.timeout_s is not None and reward.timeout_s < 0:
+        raise UsageError(f"{where}.timeout_s = {reward.timeout_s}: expected seconds; 0 is no limit")
+    if reward.clip is not None and not (len(reward.clip) == 2 and reward.clip[0] < reward.clip[1]):
+        raise UsageError(f"{where}.clip = {list(reward.clip)}: expected [low, high]")
     if reward.retries is not None and reward.retries < 0:
         raise UsageError(f"{where}.retries = {reward.retries}: expected 0 or more")

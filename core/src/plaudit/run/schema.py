@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plaudit.plugins.declare import Executor, OnError
+from plaudit.plugins.declare import Executor, Granularity, OnError
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSection:
-    """`[model]`. `path` is a folder, a hub id, or `pkg://package/folder` inside an installed package."""
+    """`[model]`. `path`: a model that a plugin offers by name, else a folder, else a hub id.
+
+    `peft` holds fields of peft.LoraConfig; an empty table is LoRA with its defaults.
+    """
 
     path: str
     revision: str | None = None
     model_init_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    peft: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +59,29 @@ class DataSection:
 
 @dataclass(frozen=True, slots=True)
 class RewardSection:
-    """`[[reward]]`: a reward or verifier by name, and how it is called. None means "as its author declared"."""
+    """`[[reward]]`: a reward or verifier by name, and how it is called. None means "as its author declared".
+
+    The fields but `options` are those of `plaudit.scoring.spec.RewardSpec`, which says what each means.
+    """
 
     name: str
-    weight: float = 1.0
+    weight: float | Mapping[str, Any] = 1.0
     options: Mapping[str, Any] = field(default_factory=dict)
     reference_column: str | None = None
     when: Mapping[str, Any] = field(default_factory=dict)
+    after: str | Mapping[str, float] | None = None
+    clip: tuple[float, float] | None = None
+    scale: float | None = None
+    granularity: Granularity | None = None
+    executor: Executor | None = None
     timeout_s: float | None = None
     retries: int | None = None
+    backoff_s: float | None = None
     on_error: OnError | None = None
-    executor: Executor | None = None
+    max_concurrency: int | None = None
+    requests_per_s: float | None = None
+    deterministic: bool | None = None
+    memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

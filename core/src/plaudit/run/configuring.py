@@ -1,0 +1,43 @@
+"""`[config]` into a GRPOConfig: names, types and the checks between fields, before anything is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from plaudit.errors import PlauditError, UsageError
+from plaudit.run.parsing import check_value
+from plaudit.run.schema import RunFile
+from plaudit.run.typecheck import closest
+
+# The run folder has its own metrics.jsonl and progress bar; both can be switched on again.
+_DEFAULTS = {"report_to": "none", "disable_tqdm": True}
+
+
+def make_config(run: RunFile) -> Any:
+    """The GRPOConfig of a run. Raises UsageError on an unknown field, a wrong type or values that clash."""
+    from plaudit.grpo.config import GRPOConfig
+
+    check_fields(run.config, GRPOConfig)
+    values = {**_DEFAULTS, **run.config, "output_dir": run.output_dir}
+    if run.model.model_init_kwargs or run.model.revision:
+        revision = {"revision": run.model.revision} if run.model.revision else {}
+        values["model_init_kwargs"] = {**run.model.model_init_kwargs, **revision}
+    try:
+        return GRPOConfig(**values)
+    except PlauditError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"[config] {' '.join(str(error).split())}") from error
+
+
+def check_fields(values: Mapping[str, Any], config_class: type) -> None:
+    """Raise UsageError for a name that is no field of the dataclass, or a value that does not fit its type."""
+    hints = get_type_hints(config_class)
+    names = [field.name for field in dataclasses.fields(config_class) if field.init]
+    for name, value in values.items():
+        if name not in names:
+            hint = closest(name, names) or "; docs/reference/config lists the fields of GRPOConfig"
+            raise UsageError(f"unknown key '{name}' in [config]{hint}")
+        check_value(value, hints[name], f"config.{name}")

@@ -1,0 +1,72 @@
+"""The rewards of a run: loaded by name with their options, and checked against the columns of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from plaudit.errors import UsageError
+from plaudit.plugins.component import missing_columns_message
+from plaudit.plugins.loading import load_reward
+from plaudit.run.schema import RewardSection, RunFile
+from plaudit.scoring.spec import RewardSpec, reward_specs
+
+_OWN_FIELDS = ("name", "options", "when")
+
+
+def load_rewards(run: RunFile) -> list[RewardSpec]:
+    """The specs of all rewards, a task's own limited to its rows. Raises what `load_reward` raises.
+
+    A name that several tasks use becomes `task/name`, so that each has metrics of its own.
+    """
+    sections = [(section, None) for section in run.rewards]
+    sections += [(section, task.name) for task in run.tasks for section in task.rewards]  # type: ignore[misc]
+    loaded = [_spec(section, task) for section, task in sections]
+    names = [spec.name for spec in loaded]
+    specs = []
+    for spec, (_, task) in zip(loaded, sections, strict=True):
+        name = f"{task}/{spec.name}" if task and names.count(spec.name) > 1 else spec.name
+        specs.append(replace(spec, name=name))
+    return reward_specs(specs)
+
+
+def _spec(section: RewardSection, task: str | None) -> RewardSpec:
+    reward = load_reward(section.name, options=section.options, reference_column=section.reference_column)
+    asked = {field.name: getattr(section, field.name) for field in fields(section) if field.name not in _OWN_FIELDS}
+    given = {name: value for name, value in asked.items() if value is not None}
+    when = {"task": task} if task else section.when or None
+    return RewardSpec(reward=reward, name=reward.__name__, when=when, **given)
+
+
+def check_columns(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UsageError when a reward needs a column that its rows lack, or when no row would reach it."""
+    columns = list(rows[0])
+    for spec in specs:
+        seen = rows
+        for column, wanted in (spec.when or {}).items():
+            if column not in columns:
+                raise UsageError(
+                    f"reward '{spec.name}': when names the column '{column}' (columns: {', '.join(columns)})"
+                )
+            seen = [row for row in seen if row[column] == wanted]
+        if not seen:
+            raise UsageError(f"reward '{spec.name}' would never run: {_values(spec.when or {}, rows)}")
+        _check_component(spec, seen)
+
+
+def _check_component(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> None:
+    present = {name: None for name in rows[0] if any(row[name] is not None for row in rows)}
+    component = spec.reward.component
+    missing = component.required_columns - present.keys()
+    if missing:
+        raise UsageError(missing_columns_message(component, missing, present))
+    needs_reference = component.kind == "verifier" and "reference" in component.signature.required
+    if needs_reference and spec.reward.find_reference_column(present) is None:
+        raise UsageError(missing_columns_message(component, {"reference"}, present))
+
+
+def _values(when: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    column, wanted = next(iter(when.items()))
+    values = list(dict.fromkeys(str(row[column]) for row in rows))[:8]
+    return f"no row has {column} = {wanted!r} (values: {', '.join(values)})"
