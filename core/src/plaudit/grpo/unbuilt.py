@@ -1,0 +1,54 @@
+"""Fields whose feature does not exist here yet. A feature that is built deletes its row.
+
+The trainer refuses a configuration that sets one of them, so that no field is accepted and ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from .checks import ConfigError
+
+_VLLM = "generation with vLLM is not built yet; leave it out, and transformers generates"
+_BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
+_SYNC = "a moving reference model is not built yet; leave it out, and the reference stays the initial model"
+
+UNBUILT: dict[str, str] = {
+    "use_vllm": _VLLM,
+    "vllm_mode": _VLLM,
+    "vllm_model_impl": _VLLM,
+    "vllm_enable_sleep_mode": _VLLM,
+    "vllm_structured_outputs_regex": _VLLM,
+    "vllm_server_base_url": _VLLM,
+    "vllm_server_host": _VLLM,
+    "vllm_server_port": _VLLM,
+    "vllm_server_timeout": _VLLM,
+    "vllm_group_port": _VLLM,
+    "vllm_gpu_memory_utilization": _VLLM,
+    "vllm_max_model_length": _VLLM,
+    "vllm_tensor_parallel_size": _VLLM,
+    "use_transformers_continuous_batching": _BATCHING,
+    "transformers_continuous_batching_config": _BATCHING,
+    "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
+    "max_tool_calling_iterations": "tool calls are not built yet; leave it out",
+    "sync_ref_model": _SYNC,
+    "ref_model_mixup_alpha": _SYNC,
+    "ref_model_sync_steps": _SYNC,
+    "router_aux_loss_coef": "the load-balancing loss is not built yet; leave it out",
+    "cast_lm_head_to_fp32": "a float32 head is not built yet; load the whole model in float32",
+    "ds3_gather_for_generation": "DeepSpeed ZeRO-3 is not built yet; leave it out",
+    "log_completions_hub_repo": "uploading the table is not built yet; log_completions keeps it as parquet",
+    "log_multimodal": "images are not built yet; leave it out",
+    "use_liger_kernel": "leave it out: it replaces the forward that log-probs are computed with",
+}
+"""Field name to what is missing and what to do."""
+
+
+def refuse_unbuilt(config: Any) -> None:
+    """Raise ConfigError if a field of `UNBUILT` is not at its default, naming each."""
+    default = {field.name: field.default for field in fields(config)}
+    asked = [name for name in UNBUILT if getattr(config, name) != default[name]]
+    if asked:
+        named = "\n".join(f"{name}={getattr(config, name)!r}: {UNBUILT[name]}." for name in asked)
+        raise ConfigError(f"GRPOConfig asks for what does not exist yet:\n{named}")
