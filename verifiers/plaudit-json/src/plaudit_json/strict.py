@@ -16,12 +16,21 @@ class BadJson(ValueError):
 
 def parse_json(text: str) -> Any:
     """The value that `text` is, as Python objects. Raises BadJson, never anything else."""
+    stripped = text.strip(_BLANKS)
+    value, end = parse_json_prefix(stripped)
+    if end != len(stripped):
+        raise BadJson(f"extra text at character {end}")
+    return value
+
+
+def parse_json_prefix(text: str, start: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at `start` (after blanks), and the position behind it. Raises BadJson."""
     if len(text) > MAX_CHARACTERS:
         raise BadJson(f"longer than {MAX_CHARACTERS} characters")
+    while start < len(text) and text[start] in _BLANKS:
+        start += 1
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_bounded
-        )
+        return _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         raise BadJson(f"{error.msg} at character {error.pos}") from error
     except RecursionError as error:
@@ -64,3 +73,9 @@ def _bounded(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise BadJson(f"an integer of {len(digits)} digits is too long")
     return int(digits)
+
+
+_BLANKS = " \t\n\r"
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_bounded
+)
