@@ -19,7 +19,7 @@ def make_config(run: RunFile) -> Any:
     """The GRPOConfig of a run. Raises UsageError on an unknown field, a wrong type or values that clash."""
     from plaudit.grpo.config import GRPOConfig
 
-    check_fields(run.config, GRPOConfig)
+    check_fields(run.config, GRPOConfig, "config")
     values = {**_DEFAULTS, **run.config, "output_dir": run.output_dir}
     if run.model.model_init_kwargs or run.model.revision:
         revision = {"revision": run.model.revision} if run.model.revision else {}
@@ -32,12 +32,12 @@ def make_config(run: RunFile) -> Any:
         raise UsageError(f"[config] {' '.join(str(error).split())}") from error
 
 
-def check_fields(values: Mapping[str, Any], config_class: type) -> None:
-    """Raise UsageError for a name that is no field of the dataclass, or a value that does not fit its type."""
-    hints = get_type_hints(config_class)
-    names = [field.name for field in dataclasses.fields(config_class) if field.init]
+def check_fields(values: Mapping[str, Any], target: type, where: str) -> None:
+    """Raise UsageError for a name that is no field of the dataclass `target`, or a value that does not fit its type."""
+    hints = get_type_hints(target)
+    names = [field.name for field in dataclasses.fields(target) if field.init]
     for name, value in values.items():
         if name not in names:
-            hint = closest(name, names) or "; docs/reference/config lists the fields of GRPOConfig"
-            raise UsageError(f"unknown key '{name}' in [config]{hint}")
-        check_value(value, hints[name], f"config.{name}")
+            hint = closest(name, names) or f"; it takes the fields of {target.__name__}"
+            raise UsageError(f"unknown key '{name}' in [{where}]{hint}")
+        check_value(value, hints[name], f"{where}.{name}")

@@ -36,30 +36,3 @@ def _task_value(row: Record, name: str) -> str:
             f"task '{name}': its data has a column 'task' of its own ({row['task']!r}); rename it with columns"
         )
     return name
-
-
-def to_dataset(rows: Sequence[Record]) -> Any:
-    """The rows as a `datasets.Dataset`. Raises UsageError naming a column whose values are of several types."""
-    from datasets import Dataset
-
-    kinds: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if value is not None:
-                kinds.setdefault(name, {}).setdefault(_kind(value), value)
-    for name, seen in kinds.items():
-        if len(seen) > 1:
-            examples = " and ".join(f"{value!r:.40} ({kind})" for kind, value in list(seen.items())[:2])
-            hint = (
-                "a prompt must be text in all rows or messages in all"
-                if name == "prompt"
-                else "make them alike in the data"
-            )
-            raise UsageError(f"column '{name}' mixes {examples}; {hint}")
-    return Dataset.from_list([dict(row) for row in rows])
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, (int, float)) else "text" if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,101 @@
+"""The run folder: what lies where, and what happens when a run is there already."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from plaudit.errors import UsageError
+
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of a run, all under `root`."""
+
+    root: Path
+
+    @property
+    def run_file(self) -> Path:
+        """The run file as resolved."""
+        return self.root / "run.toml"
+
+    @property
+    def lock(self) -> Path:
+        """Versions and hashes of the rewards."""
+        return self.root / "plaudit.lock"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a log line, written by the trainer."""
+        return self.root / "metrics.jsonl"
+
+    @property
+    def heldout(self) -> Path:
+        """The evaluations on held-out rows, before and after."""
+        return self.root / "heldout.json"
+
+    @property
+    def curve(self) -> Path:
+        """The learning curve."""
+        return self.root / "curve.png"
+
+    @property
+    def report(self) -> Path:
+        """What came of the run, for people."""
+        return self.root / "report.md"
+
+    @property
+    def model(self) -> Path:
+        """The trained model and its tokenizer."""
+        return self.root / "model"
+
+    @property
+    def completions(self) -> Path:
+        """Parquet tables, a file a logged step."""
+        return self.root / "completions"
+
+    def checkpoints(self) -> list[Path]:
+        """Checkpoint folders, the oldest first."""
+        found = [
+            (int(match[1]), path)
+            for path in self.root.glob("checkpoint-*")
+            if (match := _CHECKPOINT.fullmatch(path.name))
+        ]
+        return [path for _, path in sorted(found)]
+
+    def holds_run(self) -> bool:
+        """Whether a run has written here."""
+        return self.run_file.exists() or self.metrics.exists() or bool(self.checkpoints())
+
+    def find_checkpoint(self, asked: str) -> Path:
+        """The checkpoint to resume from: the latest for "latest", else that folder. Raises UsageError."""
+        found = self.checkpoints()
+        if asked == "latest":
+            if not found:
+                raise UsageError(f"--resume: '{self.root}' holds no checkpoint; leave --resume out to start")
+            return found[-1]
+        path = Path(asked)
+        if not path.is_dir():
+            names = ", ".join(str(one) for one in found) or "none"
+            raise UsageError(f"--resume {asked}: there is no such folder (checkpoints of this run: {names})")
+        return path
+
+    def require_empty(self) -> None:
+        """Raise UsageError when a run is here already."""
+        if self.holds_run():
+            resume = "--resume to continue it, " if self.checkpoints() else ""
+            raise UsageError(
+                f"'{self.root}' holds a run already: {resume}--overwrite to replace it, --set output_dir=… to keep both"
+            )
+
+    def clear(self) -> None:
+        """Remove what a run writes, and nothing else."""
+        for path in (self.run_file, self.lock, self.metrics, self.heldout, self.curve, self.report):
+            path.unlink(missing_ok=True)
+        for folder in (self.model, self.completions, *self.checkpoints()):
+            if folder.exists():
+                shutil.rmtree(folder)

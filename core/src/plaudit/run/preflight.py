@@ -1,0 +1,141 @@
+"""Everything about a run that can be checked before its model's weights are loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plaudit.errors import UsageError
+from plaudit.run.configuring import make_config
+from plaudit.run.data import LoadedData, Record, load_data
+from plaudit.run.lengths import PromptLengths, check_context, measure_prompts, token_counts
+from plaudit.run.mixing import mix_tasks
+from plaudit.run.model_files import ModelFiles, find_model
+from plaudit.run.peft_config import make_peft_config
+from plaudit.run.rewards import check_columns, load_rewards
+from plaudit.run.schema import DataSection, RunFile
+from plaudit.scoring.spec import RewardSpec
+
+DEFAULT_SEED = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a step takes: `prompts` × `generations` rollouts in one generation batch; `steps` optimizer steps in all."""
+
+    prompts: int
+    generations: int
+    steps: int
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that passed the preflight. `dropped`: rows left out because their prompt was too long, by task."""
+
+    run: RunFile
+    config: Any
+    rewards: Sequence[RewardSpec]
+    model: ModelFiles
+    train: Sequence[Record]
+    heldout: Sequence[Record]
+    lengths: PromptLengths
+    sizes: Sizes
+    task_rows: Mapping[str, int]
+    peft_config: Any = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def prepare_run(run: RunFile) -> Prepared:
+    """Load rewards, data, configuration and tokenizer, and check each against the others. Raises PlauditError."""
+    from plaudit.grpo.prompts import PromptCodec
+
+    rewards = load_rewards(run)
+    seed = run.config.get("seed", DEFAULT_SEED)
+    sections = _data_sections(run)
+    loaded = {name: load_data(data, where=where, seed=seed) for name, (data, where) in sections.items()}
+    ratios = {task.name: task.ratio for task in run.tasks if task.ratio is not None} or None
+    check_columns(rewards, _mixed(run, {name: data.train for name, data in loaded.items()}, ratios))
+    config = make_config(run)
+    model = find_model(run.model)
+    codec = PromptCodec(model.tokenizer, config.chat_template_kwargs or {})
+    kept = {name: _drop_long(data, sections[name], codec) for name, data in loaded.items()}
+    train = _mixed(run, {name: data.train for name, data in kept.items()}, ratios)
+    heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)
+    return Prepared(
+        run=run,
+        config=config,
+        rewards=rewards,
+        model=model,
+        train=train,
+        heldout=heldout,
+        lengths=_check_lengths(train, heldout, codec, model, config),
+        sizes=_check_sizes(config, len(train), bool(heldout)),
+        task_rows={name: sum(row.get("task") == name for row in train) for name in (task.name for task in run.tasks)},
+        peft_config=make_peft_config(run.model.peft),
+        dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept},
+    )
+
+
+def _data_sections(run: RunFile) -> dict[str, tuple[DataSection, str]]:
+    if run.data is not None:
+        return {"": (run.data, "data")}
+    return {task.name: (task.data, f"task.{index}.data") for index, task in enumerate(run.tasks)}
+
+
+def _mixed(run: RunFile, rows: Mapping[str, Sequence[Record]], ratios: Mapping[str, float] | None) -> list[Record]:
+    return mix_tasks(rows, ratios) if run.tasks else list(rows[""])
+
+
+def _drop_long(data: LoadedData, section: tuple[DataSection, str], codec: Any) -> LoadedData:
+    """The rows whose prompt is within `max_prompt_tokens`; all of them when there is no such limit."""
+    limit = section[0].max_prompt_tokens
+    if limit is None:
+        return data
+    parts = []
+    for rows in (data.train, data.heldout):
+        counts = token_counts(rows, codec)
+        parts.append([row for row, count in zip(rows, counts, strict=True) if count <= limit])
+    if not parts[0]:
+        shortest = min(token_counts(data.train, codec))
+        raise UsageError(
+            f"{section[1]}.max_prompt_tokens = {limit} drops every row; the shortest prompt has {shortest}"
+        )
+    return LoadedData(*parts)
+
+
+def _check_lengths(
+    train: Sequence[Record], heldout: Sequence[Record], codec: Any, model: ModelFiles, config: Any
+) -> PromptLengths:
+    """Both parts must fit the context; the lengths are those of the training rows."""
+    lengths = measure_prompts(train, codec)
+    limits = {"context_tokens": model.context_tokens, "max_completion_length": config.max_completion_length}
+    check_context(lengths, **limits)
+    if heldout:
+        check_context(measure_prompts(heldout, codec), **limits, what="held-out prompts")
+    return lengths
+
+
+def _check_sizes(config: Any, rows: int, has_heldout: bool) -> Sizes:
+    """Raise UsageError when the rows cannot fill one generation batch, or evaluation is asked for without rows."""
+    prompts = config.generation_batch_size // config.num_generations
+    if rows < prompts:
+        raise UsageError(
+            f"{rows} rows cannot fill one generation batch of {prompts} prompts: add rows, or lower "
+            "config.per_device_train_batch_size"
+        )
+    if str(getattr(config.eval_strategy, "value", config.eval_strategy)) != "no" and not has_heldout:
+        raise UsageError(
+            "config.eval_strategy needs held-out rows: set data.eval_split, data.eval_path or data.eval_size"
+        )
+    micro_batches = config.steps_per_generation * config.num_iterations
+    per_epoch = (rows // prompts) * micro_batches / config.gradient_accumulation_steps
+    steps = config.max_steps if config.max_steps > 0 else max(1, int(config.num_train_epochs * per_epoch))
+    return Sizes(prompts, config.num_generations, steps, steps / per_epoch)
+
+
+def is_main_process() -> bool:
+    """Whether this process prints and writes files: rank 0 of a torchrun launch, or the only one."""
+    return int(os.environ.get("RANK", "0")) == 0
