@@ -19,4 +19,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         table.add_column(header, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))

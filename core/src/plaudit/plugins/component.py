@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +53,7 @@ class Component:
     @property
     def required_columns(self) -> frozenset[str]:
         """The dataset columns without which it cannot be called; a verifier's reference is not among them."""
-        contract = VERIFIER_CONTRACT | {"prompt"} if self.kind == "verifier" else REWARD_CONTRACT
+        contract = VERIFIER_CONTRACT | {"prompt", "completion_ids"} if self.kind == "verifier" else REWARD_CONTRACT
         return self.signature.required - contract
 
     def select(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +78,7 @@ class Reward:
         self.component = component
         self.reference_column = reference_column
         self.__name__ = component.name
-        self.__doc__ = component.target.__doc__
+        self.__doc__ = docstring(component.target)
         self.__plaudit__ = component.declaration
 
     def __call__(self, completions: Sequence[Text], **columns: Any) -> list[float | None]:
@@ -186,6 +188,13 @@ class AsyncReward(Reward):
 def reward_of(component: Component, *, reference_column: str | None = None) -> Reward:
     """The reward around a component: an `AsyncReward` when it is asynchronous."""
     return (AsyncReward if component.is_async else Reward)(component, reference_column=reference_column)
+
+
+def docstring(target: Any) -> str:
+    """An object's own docstring; for a partial, that of the function in it."""
+    while isinstance(target, functools.partial):
+        target = target.func
+    return inspect.getdoc(target) or ""
 
 
 def missing_columns_message(component: Component, missing: frozenset[str] | set[str], have: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -32,6 +33,7 @@ def as_scores(values: Any, count: int, name: str) -> list[float | None]:
 
     Raises ContractError when it is no list, or of the wrong length.
     """
+    _refuse_awaitable(values, name)
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, (str, bytes, dict)) or not isinstance(values, Iterable):
@@ -49,6 +51,7 @@ def as_scores(values: Any, count: int, name: str) -> list[float | None]:
 def as_verdict(value: Any, name: str) -> Verdict:
     """A Verdict from what a verifier returned: Verdict, float, bool or None. Raises ContractError on anything else."""
     if not isinstance(value, Verdict):
+        _refuse_awaitable(value, name)
         return Verdict(as_score(value, name))
     if value.score is None or (type(value.score) is float and value.score == value.score):
         return value
@@ -65,6 +68,13 @@ def _scalar(value: Any, name: str) -> Any:
         if value is None or isinstance(value, (bool, int, float)):
             return value
     raise ContractError(f"'{name}' returned the score {_shown(value)}; expected a float, bool or None")
+
+
+def _refuse_awaitable(value: Any, name: str) -> None:
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise ContractError(f"'{name}' returned something to await; declare it with async def, so that it is awaited")
 
 
 def _shown(value: Any) -> str:

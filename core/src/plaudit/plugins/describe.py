@@ -1,4 +1,4 @@
-"""What can be told of a component without building it: options, columns, docstring; and whether it keeps its contract."""
+"""What can be told of a component without building it (options, columns, docstring), and if it keeps its contract."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plaudit.plugins.building import (
     is_coroutine_function,
     option_parameters,
 )
-from plaudit.plugins.component import REWARD_CONTRACT, VERIFIER_CONTRACT
+from plaudit.plugins.component import REWARD_CONTRACT, VERIFIER_CONTRACT, docstring
 from plaudit.plugins.declare import Declaration, declaration_of, declare
 from plaudit.plugins.hooks import Hooks
 from plaudit.plugins.options import annotation_text
@@ -30,7 +30,7 @@ def describe(kind: str, found: Any, origin: Origin) -> dict[str, Any]:
 
     Raises ContractError or PluginError when the object does not keep the contract of its kind.
     """
-    doc = {"doc": inspect.getdoc(found) or ""}
+    doc = {"doc": docstring(found)}
     if kind == "hooks":
         Hooks().register(found, origin.name)
         return doc

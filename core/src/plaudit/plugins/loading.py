@@ -32,12 +32,7 @@ def load_reward(
     reference_column: the column a verifier's reference comes from.
     Raises UsageError (wrong reference or options), PluginError (not found, broken, version not met), ContractError.
     """
-    if isinstance(reference, Reward):
-        return _renamed(reference, options, name, reference_column)
-    if isinstance(reference, str):
-        found, origin = resolve(reference, REWARD_KINDS)
-    else:
-        found, origin = reference, _live_origin(reference)
+    found, origin = _found(reference, REWARD_KINDS)
     if isinstance(found, Reward):
         return _renamed(found, options, name, reference_column)
     component = build_component(found, options or {}, origin)
@@ -67,10 +62,14 @@ class Verifier:
 
 def load_verifier(reference: str | Callable[..., Any] | type, *, options: Mapping[str, Any] | None = None) -> Verifier:
     """As `load_reward`, for verifiers only; what it returns is always a Verdict."""
-    reward = load_reward(reference, options=options, reference_column="reference")
-    if reward.component.kind != "verifier":
-        raise PluginError(f"'{reward.__name__}' is a reward function, not a verifier: it scores whole batches")
-    return Verifier(reward)
+    found, origin = _found(reference, tuple(reversed(REWARD_KINDS)))
+    if isinstance(found, Reward):
+        component = _renamed(found, options, None, None).component
+    else:
+        component = build_component(found, options or {}, origin)
+    if component.kind != "verifier":
+        raise PluginError(f"{origin.label} is a reward function, not a verifier: it scores whole batches")
+    return Verifier(reward_of(component, reference_column="reference"))
 
 
 def load_environment(
@@ -97,16 +96,16 @@ def load_plugin(
 
     An object that is not callable comes as a function that returns it. Raises as `load_reward`.
     """
-    if isinstance(reference, str):
-        found, origin = resolve(reference, (kind,))
-    else:
-        found, origin = reference, _live_origin(reference, kind)
+    found, origin = _found(reference, (kind,))
     return build_factory(found, options or {}, origin)
 
 
-def _live_origin(target: Any, what: str = "reward") -> Origin:
-    name = callable_name(target)
-    return Origin(name, f"{what} '{name}'", _importable(target))
+def _found(reference: Any, kinds: tuple[str, ...]) -> tuple[Any, Origin]:
+    """The object that a reference names, or the live object itself, with its origin."""
+    if isinstance(reference, str):
+        return resolve(reference, kinds)
+    name = callable_name(reference)
+    return reference, Origin(name, f"{kinds[0]} '{name}'", _importable(reference))
 
 
 def callable_name(target: Any) -> str:

@@ -16,7 +16,7 @@ from plaudit.errors import UsageError
 
 _FILE = re.compile(r"^(?P<path>.+\.py):(?P<attribute>[^\W\d][\w.]*)$")
 _PATH_LIKE = re.compile(r"^(\.{0,2}[/\\]|~|[A-Za-z]:[/\\])|\.py$")
-_NAME = re.compile(r"^(?:(?P<owner>[A-Za-z0-9_][\w.-]*):)?(?P<name>[^\W][\w./+:-]*)$")
+_NAME = re.compile(r"^(?:(?P<owner>[A-Za-z0-9_][\w.-]*):)?(?P<name>\w(?:[\w./+:-]*[\w./+-])?)$")
 _VERSION_STARTS = re.compile(r"\s*(?:@|[<>=!~]=?)")
 FORMS = "name, distribution:name, name@1.2, name>=1,<2, package.module:attribute or ./file.py:function"
 

@@ -98,7 +98,7 @@ def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
     """One line: what is not there, the closest that is, what there is, and what to install."""
     plugins = list_plugins(kinds)
     names = sorted({plugin.name for plugin in plugins})
-    noun = " or ".join(kinds)
+    noun = " or ".join(kinds) if len(kinds) <= 2 else "plugin"
     parts = [f"no {noun} named '{reference.name}'"]
     if reference.owner is not None:
         parts = [_unknown_owner(reference, noun)]
