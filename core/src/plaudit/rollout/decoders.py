@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,11 +34,9 @@ class ModuleDecoder:
         from transformers import DynamicCache
 
         self._model = model
-        base = model.get_base_model() if hasattr(model, "get_base_model") else model
-        names = signature(base.forward).parameters
-        self._cache_name = "cache" if "cache" in names else "past_key_values"
-        self._takes_positions = "position_ids" in names
-        self._cache = DynamicCache(config=base.config)
+        self._cache = DynamicCache(config=model.config)
+        self._cache_name = cache_name(model)
+        self._takes_positions = "position_ids" in _parameters(model)
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
 
@@ -72,6 +70,16 @@ class ModuleDecoder:
         if self._takes_positions:
             inputs["position_ids"] = positions
         return self._model(**inputs, logits_to_keep=1).logits[:, -1]
+
+
+def cache_name(model: Any) -> str:
+    """What the model's forward calls its KV cache: `cache`, earlier `past_key_values`."""
+    return "cache" if "cache" in _parameters(model) else "past_key_values"
+
+
+def _parameters(model: Any) -> Mapping[str, Any]:
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return signature(base.forward).parameters
 
 
 def left_padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ EXTRA_NAMES = tuple(field.name for field in fields(ExtraOptions))
 
 
 def resolve(sampling: SamplingOptions) -> tuple[SamplingOptions, ExtraOptions]:
-    """Fold `generation_kwargs` in: they override the fields of the same meaning. Raises UsageError on an unknown one."""
+    """Fold `generation_kwargs` in: they override fields of the same meaning. Raises UsageError on an unknown name."""
     overrides: dict[str, Any] = {"generation_kwargs": {}}
     extras: dict[str, Any] = {}
     for name, value in sampling.generation_kwargs.items():
@@ -67,5 +67,5 @@ def _frozen(value: Any) -> Any:
 def _unknown(name: str) -> str:
     known = sorted([*_OVERRIDES, *EXTRA_NAMES])
     close = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"generation_kwargs has {name!r}, which Plaudit's generator does not support{hint} Supported: {', '.join(known)}"
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"generation_kwargs: {name!r} is not supported by this generator{hint} Supported: {', '.join(known)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .options import ExtraOptions
@@ -124,4 +125,4 @@ def _warpers(sampling: SamplingOptions, extra: ExtraOptions, device: str) -> lis
     if extra.eta_cutoff:
         made.append(hf.EtaLogitsWarper(extra.eta_cutoff, device=device))
     # These look at the scores alone; their first parameter, the ids so far, is for other processors.
-    return [lambda scores, warper=warper: warper(None, scores) for warper in made]
+    return [partial(warper, None) for warper in made]

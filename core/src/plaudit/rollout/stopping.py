@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..types import FinishReason
 from .options import ExtraOptions
-from .protocol import SamplingOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def end_tokens(model: Any, tokenizer: Any, extra: ExtraOptions) -> frozenset[int]:
@@ -21,28 +22,30 @@ def end_tokens(model: Any, tokenizer: Any, extra: ExtraOptions) -> frozenset[int
 
 
 class StopRule:
-    """Says after each token whether, and why, a completion is finished."""
+    """Says after each step which completions have ended of themselves."""
 
-    def __init__(self, sampling: SamplingOptions, end_ids: frozenset[int], tokenizer: Any) -> None:
+    def __init__(self, stop: Sequence[str], end_ids: frozenset[int], tokenizer: Any, device: Any) -> None:
         """Raises UsageError if there are stop strings but no tokenizer to read completions with."""
-        if sampling.stop and tokenizer is None:
+        import torch
+
+        if stop and tokenizer is None:
             raise UsageError("stop strings need a tokenizer; give the generator one, or leave `stop` empty")
-        self._limit = sampling.max_new_tokens
-        self._end_ids = end_ids
-        self._stop = sampling.stop
+        self._end_ids = torch.tensor(sorted(end_ids), dtype=torch.long, device=device)
+        self._stop = stop
         self._tokenizer = tokenizer
         # Every token but the pieces of a split character writes at least one byte.
-        self._tail = max((len(text.encode()) for text in sampling.stop), default=0) + 4
+        self._tail = max((len(text.encode()) for text in stop), default=0) + 4
 
-    def __call__(self, completion_ids: Sequence[int]) -> FinishReason | None:
-        """The reason, or None to go on. `completion_ids` ends with the newest token."""
-        if completion_ids[-1] in self._end_ids:
-            return "stop"
-        if self._stop:
-            text = self._tokenizer.decode(completion_ids[-self._tail :], skip_special_tokens=False)
-            if any(stop in text for stop in self._stop):
-                return "stop"
-        return "length" if len(completion_ids) >= self._limit else None
+    def __call__(self, completions: Tensor) -> Tensor:
+        """completions: (W, T) int64 token ids so far, T ≥ 1. Returns (W,) bool."""
+        import torch
+
+        ended = (completions[:, -1:] == self._end_ids).any(-1)
+        if not self._stop:
+            return ended
+        texts = self._tokenizer.batch_decode(completions[:, -self._tail :], skip_special_tokens=False)
+        stopped = [any(stop in text for stop in self._stop) for text in texts]
+        return ended | torch.tensor(stopped, device=ended.device)
 
 
 def _as_list(ids: Any) -> list[int]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..types import FinishReason
-from .decoders import Decoder
 from .fused_decoder import decoder_for
 from .options import resolve
 from .protocol import Generated, Request, SamplingOptions
 from .sampling import TokenChooser
 from .stopping import StopRule, end_tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+COLUMNS = 64
 
 
 class TransformersGenerator:
@@ -31,7 +33,8 @@ class TransformersGenerator:
     def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
         """Yield completions as they finish; requests that end together come in their order.
 
-        Raises UsageError on an empty prompt or an option that is not supported, before anything is computed.
+        Raises UsageError on an empty prompt or an option that is not supported, before anything is computed. Between
+        two completions the model is as it was before: the consumer may use it, but must not change its weights.
         """
         for request in requests:
             if not request.prompt_ids:
@@ -39,33 +42,20 @@ class TransformersGenerator:
         return _Decoding(self._model, self._tokenizer, requests, sampling).run() if requests else iter(())
 
 
-@dataclass(slots=True)
-class _Row:
-    """A completion in the making. `place`: which of the N requests it is."""
-
-    place: int
-    index: int
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-    def finished(self, reason: FinishReason) -> Generated:
-        return Generated(self.index, tuple(self.ids), tuple(self.logprobs), reason)
-
-
 class _Decoding:
-    """One call of generate()."""
+    """One call of generate(): N requests over U prompts, of which W are in the batch at a time."""
 
     def __init__(self, model: Any, tokenizer: Any, requests: Sequence[Request], sampling: SamplingOptions) -> None:
         sampling, extra = resolve(sampling)
         end_ids = end_tokens(model, tokenizer, extra)
         prompts = [request.prompt_ids for request in requests]
         self._model = model
+        self._modules = list(model.modules())
         self._prompts = list(dict.fromkeys(prompts))
-        group = {prompt: number for number, prompt in enumerate(self._prompts)}
-        self._groups = [group[prompt] for prompt in prompts]
-        self._rows: list[_Row | None] = [_Row(place, request.index) for place, request in enumerate(requests)]
-        self._finish = StopRule(sampling, end_ids, tokenizer)
-        self._decoder: Decoder = decoder_for(model, longest=max(map(len, prompts)) + sampling.max_new_tokens)
+        self._group_of = {prompt: number for number, prompt in enumerate(self._prompts)}
+        self._requests = requests
+        self._limit = sampling.max_new_tokens
+        self._finish = StopRule(sampling.stop, end_ids, tokenizer, model.device)
         self._choose = TokenChooser(
             sampling,
             extra,
@@ -78,75 +68,92 @@ class _Decoding:
 
     def run(self) -> Iterator[Generated]:
         """Decode until some rows finish, yield them, go on."""
-        with _evaluating(self._model):
+        with self._evaluating():
             logits = self._prefill()
-        while self._rows:
-            with _evaluating(self._model):
+        while len(self._places):
+            with self._evaluating():
                 logits, done = self._advance(logits)
             yield from done
 
-    def _prefill(self) -> Any:
+    def _prefill(self) -> Tensor:
+        """Compute the prompts, set the batch up with all requests. Returns the first step's logits, (N, V)."""
         import torch
 
+        longest = max(map(len, self._prompts)) + self._limit
+        self._decoder = decoder_for(self._model, longest=longest)
         logits = self._decoder.prefill(self._prompts)
-        groups = torch.tensor(self._groups, device=logits.device)
+        groups = torch.tensor([self._group_of[request.prompt_ids] for request in self._requests], device=logits.device)
         self._decoder.select(groups)
-        self._places = torch.arange(len(self._rows), device=logits.device)
+        count = len(self._requests)
+        self._places = torch.arange(count, device=logits.device)  # (W,): which request each row is
+        self._live = torch.ones(count, dtype=torch.bool, device=logits.device)  # (W,)
+        self._tokens = self._places.new_zeros(count, COLUMNS)  # (N, columns)
+        self._logprobs = logits.new_zeros(count, COLUMNS, dtype=torch.float32)
         return logits[groups]
 
-    def _advance(self, logits: Any) -> tuple[Any, list[Generated]]:
-        """Take steps until at least one row finishes. Returns the logits for the next step, (W, V), and the finished."""
+    def _advance(self, logits: Tensor) -> tuple[Tensor, list[Generated]]:
+        """Step until at least one row finishes. Returns the next step's logits, (W, V), and the finished."""
         while True:
             tokens, logprobs = self._choose(logits, self._places, self._steps)
-            self._steps += 1
-            done = self._record(tokens.tolist(), logprobs.tolist())
-            tokens = self._compacted(tokens)
-            if not self._rows:
-                return None, done
-            logits = self._decoder.step(tokens)
+            done = self._record(tokens, logprobs)
+            if done:
+                tokens = self._compacted(tokens)
+            if len(tokens):
+                logits = self._decoder.step(tokens)
             if done:
                 return logits, done
 
-    def _record(self, tokens: list[int], logprobs: list[float]) -> list[Generated]:
-        """Append the new token to each row; a finished row's slot becomes None."""
-        done = []
-        for slot, row in enumerate(self._rows):
-            if row is None:
-                continue
-            row.ids.append(tokens[slot])
-            row.logprobs.append(logprobs[slot])
-            reason = self._finish(row.ids)
-            if reason is not None:
-                done.append(row.finished(reason))
-                self._rows[slot] = None
-        return done
-
-    def _compacted(self, tokens: Any) -> Any:
-        """Drop the finished rows when they are an eighth of the batch: to copy the cache for fewer costs more."""
+    def _record(self, tokens: Tensor, logprobs: Tensor) -> list[Generated]:
+        """Write the new column, (W,) each, down. Returns the completions that it ends."""
         import torch
 
-        live = [slot for slot, row in enumerate(self._rows) if row is not None]
-        if not live:
-            self._rows = []
-        elif (len(self._rows) - len(live)) * 8 >= len(self._rows):
-            slots = torch.tensor(live, device=tokens.device)
+        column, self._steps = self._steps, self._steps + 1
+        if column == self._tokens.shape[1]:
+            self._tokens, self._logprobs = (
+                torch.cat([table, torch.zeros_like(table)], dim=1) for table in (self._tokens, self._logprobs)
+            )
+        self._tokens[self._places, column] = tokens
+        self._logprobs[self._places, column] = logprobs
+        ended = self._finish(self._tokens[self._places, : self._steps])
+        finished = self._live if self._steps == self._limit else ended & self._live
+        slots = finished.nonzero().flatten()
+        if not len(slots):
+            return []
+        self._live = self._live & ~finished
+        return self._generated(self._places[slots], ended[slots].tolist())
+
+    def _generated(self, places: Tensor, ended: Sequence[bool]) -> list[Generated]:
+        ids = self._tokens[places, : self._steps].tolist()
+        logprobs = self._logprobs[places, : self._steps].tolist()
+        return [
+            Generated(self._requests[place].index, tuple(row), tuple(marks), "stop" if stopped else "length")
+            for place, row, marks, stopped in zip(places.tolist(), ids, logprobs, ended, strict=True)
+        ]
+
+    def _compacted(self, tokens: Tensor) -> Tensor:
+        """Drop the finished rows once they are an eighth of the batch: copying the cache for fewer costs more.
+
+        Returns the tokens, (W,), of the rows that stay.
+        """
+        slots = self._live.nonzero().flatten()
+        if len(slots) > 0 and (len(tokens) - len(slots)) * 8 < len(tokens):
+            return tokens
+        if len(slots):
             self._decoder.select(slots)
-            self._rows = [self._rows[slot] for slot in live]
-            self._places, tokens = self._places[slots], tokens[slots]
-        return tokens
+        self._places, self._live = self._places[slots], self._live[slots]
+        return tokens[slots]
 
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """No gradients and every module in eval mode, so without dropout and gradient checkpointing; then as it was."""
+        import torch
 
-@contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """No gradients, and every module in eval mode (so no dropout and no gradient checkpointing); then as it was."""
-    import torch
-
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        with torch.no_grad():
-            yield
-    finally:
+        training = [module for module in self._modules if module.training]
         for module in training:
-            module.training = True
+            module.training = False
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module in training:
+                module.training = True
