@@ -1,0 +1,102 @@
+"""From rollouts to the padded tensors of a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Experience:
+    """The tokens of one rollout. `learn`: per completion token, 1 where it counts in the loss."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    learn: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MicroBatch:
+    """B rollouts as tensors. T is the number of their completion tokens, C the longest completion.
+
+    `input_ids`: (B, L), prompt and completion side by side, padded on the right, so that the longest rollout sets L
+    and a causal model needs no mask. `positions`: (T,) places in the flattened (B * L) hidden states that predict
+    each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`: (B, C),
+    1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole generation
+    batch over all ranks. `old_logprobs` of the policy that generated and `ref_logprobs` of the reference model: (B,
+    C), in nats, or None.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor | None
+    positions: Tensor
+    targets: Tensor
+    slots: Tensor
+    mask: Tensor
+    advantages: Tensor
+    num_items: float = 0.0
+    old_logprobs: Tensor | None = None
+    ref_logprobs: Tensor | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The fields by name, as a checkpoint keeps them."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu") -> MicroBatch:
+        """A saved micro-batch, on `device`."""
+        return cls(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()})
+
+
+def collate(
+    rows: Sequence[Experience],
+    *,
+    pad_token_id: int,
+    device: torch.device | str = "cpu",
+    pad_to_multiple_of: int | None = None,
+    attention_mask: bool = False,
+) -> MicroBatch:
+    """Pad rollouts to the longest of these rows (and to a multiple). `attention_mask`: give the model one as well."""
+    lengths = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
+    completions = [len(row.completion_ids) for row in rows]
+    width, grid = (_rounded(max(n), pad_to_multiple_of) for n in (lengths, completions))
+    input_ids = torch.tensor(
+        [
+            [*row.prompt_ids, *row.completion_ids] + [pad_token_id] * (width - n)
+            for row, n in zip(rows, lengths, strict=True)
+        ]
+    )
+    starts = [index * width + len(row.prompt_ids) - 1 for index, row in enumerate(rows)]
+    attention = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None] if attention_mask else None
+    tensors = MicroBatch(
+        input_ids=input_ids,
+        attention_mask=None if attention is None else attention.long(),
+        positions=_runs(starts, completions),
+        targets=torch.tensor([token for row in rows for token in row.completion_ids], dtype=torch.long),
+        slots=_runs([index * grid for index in range(len(rows))], completions),
+        mask=_grid([torch.tensor(row.learn, dtype=torch.float32) for row in rows], grid),
+        advantages=torch.zeros(len(rows)),
+    )
+    return tensors if torch.device(device).type == "cpu" else MicroBatch.from_state(tensors.state_dict(), device)
+
+
+def _rounded(length: int, multiple: int | None) -> int:
+    return length if not multiple else -(-length // multiple) * multiple
+
+
+def _runs(starts: Sequence[int], lengths: Sequence[int]) -> Tensor:
+    """start, start + 1, … of each run, one after another."""
+    return torch.tensor(
+        [start + step for start, n in zip(starts, lengths, strict=True) for step in range(n)], dtype=torch.long
+    )
+
+
+def _grid(rows: Sequence[Tensor], width: int) -> Tensor:
+    found = torch.zeros(len(rows), width, dtype=rows[0].dtype)
+    for place, row in enumerate(rows):
+        found[place, : len(row)] = row
+    return found

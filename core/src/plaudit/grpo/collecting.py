@@ -1,0 +1,208 @@
+"""One generation batch: write completions, score them beside that, and compare each with its group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from ..rollout.protocol import Generator, Request, SamplingOptions
+from ..types import Rollout, Row, Text
+from .advantages import Advantages, Aggregation, Scale, compute_advantages
+from .prompts import PromptCodec
+from .ranks import Ranks
+
+if TYPE_CHECKING:
+    from ..scoring.scorer import Scorer, ScoreTable
+
+Mode = Literal["train", "eval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a rank tells the others of its n rollouts. `texts`: prompt and completion of each, for the table."""
+
+    table: ScoreTable
+    prompt_tokens: int
+    lengths: tuple[int, ...]
+    truncated: tuple[bool, ...]
+    learnt_tokens: int
+    texts: tuple[tuple[Text, Text], ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collected:
+    """A scored generation batch: this rank's rollouts, every rank's report, and the advantages of all N rollouts."""
+
+    rollouts: tuple[Rollout, ...]
+    reports: tuple[Report, ...]
+    advantages: Advantages
+    rank: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The rewards, in order."""
+        return self.reports[0].table.names
+
+    @property
+    def local_advantages(self) -> torch.Tensor:
+        """(n,) the advantages of this rank's rollouts."""
+        before = sum(len(report.lengths) for report in self.reports[: self.rank])
+        return self.advantages.values[before : before + len(self.rollouts)]
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and completion tokens of all ranks, without those that tools wrote."""
+        return sum(report.prompt_tokens + sum(report.lengths) for report in self.reports)
+
+    @property
+    def learnt_tokens(self) -> int:
+        """Tokens of all ranks that count in the loss."""
+        return sum(report.learnt_tokens for report in self.reports)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collector:
+    """Turns rows into scored rollouts.
+
+    `mask_truncated`: nothing is learnt from a completion that was cut off. `keep_texts`: reports carry the texts.
+    """
+
+    codec: PromptCodec
+    generator: Generator
+    scorer: Scorer
+    sampling: SamplingOptions
+    ranks: Ranks
+    aggregation: Aggregation = "sum_then_normalize"
+    scale: Scale = "group"
+    mask_truncated: bool = False
+    keep_texts: bool = False
+
+    def collect(
+        self,
+        rows: Sequence[Row],
+        *,
+        num_generations: int,
+        mode: Mode,
+        trainer_state: Any = None,
+        beside_scoring: Callable[[tuple[Rollout, ...]], None] | None = None,
+    ) -> Collected:
+        """Write and score a completion for each row; the rows of a group are consecutive over ranks.
+
+        `beside_scoring` is called with this rank's rollouts when all are written, while rewards may still be computing.
+        Every rank must call this; an exception on one ends it on all.
+        """
+        written: list[Rollout] = []
+
+        def work() -> Report:
+            # A group may span two ranks; a rank that holds no whole group scores its rollouts one by one.
+            whole = num_generations if len(rows) % num_generations == 0 else 1
+            step = getattr(trainer_state, "global_step", 0)
+            with self.scorer.open(
+                rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step
+            ) as session:
+                written.extend(self._write(rows, session.submit))
+                if beside_scoring is not None:
+                    beside_scoring(tuple(written))
+                return self._report(written, session.result())
+
+        reports = tuple(self.ranks.share(work))
+        return Collected(tuple(written), reports, self._compare(reports, num_generations), self.ranks.index)
+
+    def learnt(self, rollout: Rollout) -> tuple[int, ...]:
+        """Per completion token, 1 where it counts in the loss."""
+        if self.mask_truncated and rollout.finish_reason == "length":
+            return (0,) * len(rollout.completion_ids)
+        return rollout.tool_mask or (1,) * len(rollout.completion_ids)
+
+    def _write(self, rows: Sequence[Row], finished: Callable[[Rollout], None]) -> list[Rollout]:
+        """Generate, handing over each rollout as soon as its last token is there."""
+        prompts = self.codec.encode(rows)
+        requests = [Request(index, ids) for index, ids in enumerate(prompts)]
+        rollouts: dict[int, Rollout] = {}
+        for made in self.generator.generate(requests, self.sampling):
+            rollout = Rollout(
+                index=made.index,
+                row=rows[made.index],
+                completion=self.codec.decode(rows[made.index], made.completion_ids),
+                completion_ids=made.completion_ids,
+                prompt_ids=prompts[made.index],
+                logprobs=made.logprobs,
+                finish_reason=made.finish_reason,
+            )
+            rollouts[made.index] = rollout
+            finished(rollout)
+        if len(rollouts) < len(rows):
+            raise RuntimeError(f"the generator returned {len(rollouts)} completions for {len(rows)} prompts")
+        return [rollouts[index] for index in range(len(rows))]
+
+    def _report(self, rollouts: Sequence[Rollout], table: ScoreTable) -> Report:
+        own = [
+            len(rollout.completion_ids) if rollout.tool_mask is None else sum(rollout.tool_mask) for rollout in rollouts
+        ]
+        return Report(
+            # What a failure holds may not travel between processes, and only this rank speaks of its own.
+            table=replace(table, failures=(), columns=table.columns if self.keep_texts else {}),
+            prompt_tokens=sum(len(rollout.prompt_ids) for rollout in rollouts),
+            lengths=tuple(own),
+            truncated=tuple(rollout.finish_reason == "length" for rollout in rollouts),
+            learnt_tokens=sum(sum(self.learnt(rollout)) for rollout in rollouts),
+            texts=tuple((rollout.row.prompt, rollout.completion) for rollout in rollouts) if self.keep_texts else None,
+        )
+
+    def _compare(self, reports: Sequence[Report], num_generations: int) -> Advantages:
+        table = reports[0].table
+        scores = [
+            [float("nan") if score is None else score for score in row]
+            for report in reports
+            for row in report.table.scores
+        ]
+        return compute_advantages(
+            torch.tensor(scores, dtype=torch.float32).view(-1, len(table.names)),
+            num_generations=num_generations,
+            weights=table.weights,
+            aggregation=self.aggregation,
+            scale=self.scale,
+            dropped=_dropped(reports, num_generations),
+        )
+
+
+def _dropped(reports: Sequence[Report], num_generations: int) -> set[int]:
+    """Places in the whole batch that are dropped: all of a group, also where it spans two ranks."""
+    groups: set[int] = set()
+    before = 0
+    for report in reports:
+        groups |= {(before + index) // num_generations for index in report.table.dropped}
+        before += len(report.lengths)
+    return {group * num_generations + place for group in groups for place in range(num_generations)}
+
+
+def collected_metrics(collected: Collected) -> Mapping[str, float]:
+    """Lengths, and what rewards logged and cost, over all ranks (spec: grpo-formulas A10)."""
+    reports = collected.reports
+    lengths = [length for report in reports for length in report.lengths]
+    truncated = [cut for report in reports for cut in report.truncated]
+    ended = [length for length, cut in zip(lengths, truncated, strict=True) if not cut] or [0]
+    found = {
+        "completions/mean_length": sum(lengths) / len(lengths),
+        "completions/min_length": float(min(lengths)),
+        "completions/max_length": float(max(lengths)),
+        "completions/clipped_ratio": sum(truncated) / len(truncated),
+        "completions/mean_terminated_length": sum(ended) / len(ended),
+        "completions/min_terminated_length": float(min(ended)),
+        "completions/max_terminated_length": float(max(ended)),
+    }
+    return {
+        **found,
+        **_mean_over_ranks([r.table.metrics for r in reports]),
+        **_mean_over_ranks([r.table.runtime for r in reports]),
+    }
+
+
+def _mean_over_ranks(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each name's mean over the ranks that have it."""
+    names = dict.fromkeys(name for metrics in found for name in metrics)
+    present = {name: [metrics[name] for metrics in found if name in metrics] for name in names}
+    return {name: sum(values) / len(values) for name, values in present.items()}

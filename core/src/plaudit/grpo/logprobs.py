@@ -1,0 +1,197 @@
+"""Log-probs and entropies of completion tokens, in nats (spec: grpo-formulas A7).
+
+Only the positions that predict a completion token reach the language-model head, a bounded number at a time; no tensor
+of the size batch x sequence x vocabulary exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .batch import MicroBatch
+
+# Logits that may exist at one time. A batch below it keeps its probabilities for the backward pass; a larger one is
+# computed in chunks of this size, twice.
+MAX_LOGITS = 1 << 24
+
+Entropies = Literal["none", "metric", "bonus"]
+"""Whether entropies are computed, and whether gradients flow into them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenStats:
+    """`logprobs` and `entropies`: (B, C), 0 where there is no completion token. No entropies unless asked for."""
+
+    logprobs: Tensor
+    entropies: Tensor | None
+
+
+class TokenScorer:
+    """Computes `TokenStats` of a causal language model, by a stand-in for the forward of its head.
+
+    The head runs inside the model's own forward, so wrappers (DDP, FSDP, autocast) see an ordinary call.
+    """
+
+    def __init__(self, model: nn.Module, *, temperature: float) -> None:
+        self.head: nn.Module = model.get_output_embeddings()
+        self.temperature = temperature
+        self.fused = isinstance(self.head, nn.Linear) and _head_comes_last(model, self.head)
+
+    def __call__(self, model: nn.Module, batch: MicroBatch, *, entropies: Entropies = "none") -> TokenStats:
+        """Run `model` (wrapped or not) on a micro-batch. Gradients flow into the log-probs, and into entropies if
+        asked.
+        """
+        head = self._fused_head if self.fused else self._selecting_head
+        with _forward(self.head, lambda hidden: head(hidden, batch, entropies)):
+            values = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False).logits
+        if not self.fused:
+            values = _from_logits(values, batch.targets, self.temperature, entropies)
+        grid = batch.mask.shape
+        flat = values.new_zeros(grid.numel(), values.shape[-1]).index_copy(0, batch.slots, values)
+        columns = flat.view(*grid, -1)
+        if entropies == "none":
+            return TokenStats(columns[..., 0], None)
+        return TokenStats(columns[..., 0], columns[..., 1] if entropies == "bonus" else columns[..., 1].detach())
+
+    def _fused_head(self, hidden: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
+        weight, bias = self.head.weight, self.head.bias
+        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, batch.positions)
+        if torch.is_autocast_enabled(chosen.device.type):
+            dtype = torch.get_autocast_dtype(chosen.device.type)
+            chosen, weight, bias = chosen.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+        return _HeadLogprobs.apply(chosen, weight, bias, batch.targets, 1 / self.temperature, entropies)
+
+    def _selecting_head(self, hidden: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
+        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, batch.positions)
+        return type(self.head).forward(self.head, chosen)
+
+
+@contextmanager
+def _forward(module: nn.Module, replacement: Any) -> Iterator[None]:
+    """Let `replacement` answer calls of `module` for a while."""
+    before = module.__dict__.get("forward")
+    module.forward = replacement
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.forward
+        else:
+            module.forward = before
+
+
+@torch.no_grad()
+def _head_comes_last(model: nn.Module, head: nn.Module) -> bool:
+    """Whether the model returns what its head returns: some scale or cap the logits afterwards (Gemma 2, Granite)."""
+    probe = torch.tensor([[[-40.0, -1.0, 0.0, 2.0, 50.0]]], device=head.weight.device)
+    token = torch.zeros(1, 1, dtype=torch.long, device=head.weight.device)
+    training = model.training
+    model.eval()
+    try:
+        with _forward(head, lambda hidden: probe.to(hidden.dtype)):
+            logits = model(input_ids=token, use_cache=False).logits
+    finally:
+        model.train(training)
+    return logits.shape == probe.shape and bool(torch.equal(logits.float(), probe))
+
+
+def _from_logits(logits: Tensor, targets: Tensor, temperature: float, entropies: Entropies) -> Tensor:
+    """logits: (T, V). Returns (T, 1), or (T, 2) with the entropies."""
+    scaled = _full_precision(logits) / temperature
+    total = torch.logsumexp(scaled, dim=-1)
+    logprobs = scaled.gather(-1, targets[:, None])[:, 0] - total
+    if entropies == "none":
+        return logprobs[:, None]
+    entropy = total - ((scaled - total[:, None]).exp() * scaled).sum(-1)
+    return torch.stack([logprobs, entropy], dim=-1)
+
+
+def _full_precision(values: Tensor) -> Tensor:
+    return values if values.dtype == torch.float64 else values.float()
+
+
+class _HeadLogprobs(torch.autograd.Function):
+    """(T, H) hidden states to (T, 1) log-probs, or (T, 2) with entropies.
+
+    Backward recomputes the logits chunk by chunk, unless all fit into one chunk, whose probabilities are then kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        scale: float,
+        entropies: Entropies,
+    ) -> Tensor:
+        wanted = entropies != "none"
+        size = max(1, MAX_LOGITS // weight.shape[0])
+        keep = hidden.shape[0] <= size and any(ctx.needs_input_grad[:3])
+        found, kept = [_full_precision(hidden).new_zeros(0, 2 + wanted)], None
+        for part in _slices(hidden.shape[0], size):
+            logits = _logits(hidden[part], weight, bias, scale)
+            total = torch.logsumexp(logits, dim=-1, keepdim=True)
+            columns = [logits.gather(-1, targets[part, None]) - total]
+            if wanted or keep:
+                kept = (logits - total).exp_()
+            if wanted:
+                columns.append(total - torch.linalg.vecdot(kept, logits)[:, None])
+            found.append(torch.cat([*columns, total], dim=-1))
+        values = torch.cat(found)
+        ctx.save_for_backward(hidden, weight, bias, targets, values, kept if keep else None)
+        ctx.scale, ctx.size, ctx.bonus = scale, size, entropies == "bonus"
+        return values[:, :-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, targets, values, kept = ctx.saved_tensors
+        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        into_hidden = torch.empty_like(hidden) if needs_hidden else None
+        into_weight = torch.zeros_like(weight, dtype=values.dtype) if needs_weight else None
+        into_bias = torch.zeros_like(bias, dtype=values.dtype) if bias is not None and needs_bias else None
+        for part in _slices(hidden.shape[0], ctx.size):
+            total = values[part, -1:]
+            probabilities = (
+                kept if kept is not None else (_logits(hidden[part], weight, bias, ctx.scale) - total).exp_()
+            )
+            slope = _logit_gradient(probabilities, grad[part], targets[part], values[part] if ctx.bonus else None)
+            slope = slope.mul_(ctx.scale).to(weight.dtype)
+            if into_hidden is not None:
+                torch.mm(slope, weight, out=into_hidden[part])
+            if into_weight is not None:
+                into_weight += slope.t() @ hidden[part]
+            if into_bias is not None:
+                into_bias += slope.sum(0)
+        cast = [None if found is None else found.to(weight.dtype) for found in (into_weight, into_bias)]
+        return into_hidden, *cast, None, None, None
+
+
+def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    logits = _full_precision(nn.functional.linear(hidden, weight, bias))
+    return logits if scale == 1 else logits * scale
+
+
+def _logit_gradient(probabilities: Tensor, grad: Tensor, targets: Tensor, values: Tensor | None) -> Tensor:
+    """(t, V): the gradient of log-prob and entropy by the scaled logits. `values`: (t, 3) logp, entropy, total."""
+    slope = probabilities * -grad[:, :1]
+    slope.scatter_add_(1, targets[:, None], grad[:, :1])
+    if values is not None:
+        # d entropy / d logit = -p (log p + entropy)
+        slope -= (
+            torch.special.xlogy(probabilities, probabilities).addcmul_(probabilities, values[:, 1:2]).mul_(grad[:, 1:2])
+        )
+    return slope
+
+
+def _slices(length: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]

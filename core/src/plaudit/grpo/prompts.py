@@ -1,0 +1,94 @@
+"""Prompts to token ids and token ids to completions, for plain strings and for conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UsageError
+from ..types import Row, Text
+
+# A column of one of these names would be hidden by, or clash with, what a reward function is given.
+RESERVED_COLUMNS = (
+    "prompts",
+    "completions",
+    "completion",
+    "completion_ids",
+    "trainer_state",
+    "log_extra",
+    "log_metric",
+    "environments",
+)
+
+
+def as_row(record: Mapping[str, Any]) -> Row:
+    """A dataset record as a Row. Raises UsageError when it has no prompt."""
+    if "prompt" not in record:
+        raise UsageError(f"a row has no 'prompt' column; its columns are {', '.join(sorted(record)) or 'none'}")
+    return Row(record["prompt"], {name: value for name, value in record.items() if name != "prompt"})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCodec:
+    """A tokenizer with the choices of a run.
+
+    `max_prompt_tokens`: what the model's context leaves beside the completion; None = no limit is known.
+    """
+
+    tokenizer: Any
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_prompt_tokens: int | None = None
+
+    def encode(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
+        """Token ids of each row's prompt, with the chat template and generation prompt when it is a conversation.
+
+        Neighbours with equal prompts, as in a group, are encoded once. Raises UsageError on a prompt that is empty
+        or too long.
+        """
+        first = [place for place, row in enumerate(rows) if place == 0 or row.prompt != rows[place - 1].prompt]
+        encoded = self._encode([rows[place] for place in first])
+        ends = [*first[1:], len(rows)]
+        return [ids for ids, start, end in zip(encoded, first, ends, strict=True) for _ in range(start, end)]
+
+    def decode(self, row: Row, completion_ids: Sequence[int]) -> Text:
+        """The completion as rewards see it: a string, or one assistant message where the prompt is a conversation."""
+        text = self.tokenizer.decode(completion_ids, skip_special_tokens=True)
+        return text if isinstance(row.prompt, str) else [{"role": "assistant", "content": text}]
+
+    def _encode(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
+        plain = [row.prompt for row in rows if isinstance(row.prompt, str)]
+        chats = [row.prompt for row in rows if not isinstance(row.prompt, str)]
+        plain_ids = iter(self.tokenizer(text=plain)["input_ids"] if plain else [])
+        chat_ids = iter(self._render(chats) if chats else [])
+        encoded = [tuple(next(plain_ids if isinstance(row.prompt, str) else chat_ids)) for row in rows]
+        for row, ids in zip(rows, encoded, strict=True):
+            self._check_length(row, len(ids))
+        return encoded
+
+    def _render(self, chats: Sequence[Any]) -> list[list[int]]:
+        if not self.tokenizer.chat_template:
+            raise UsageError(
+                "prompts are conversations but the tokenizer has no chat template; set tokenizer.chat_template, "
+                "or give "
+                "prompts as strings"
+            )
+        return self.tokenizer.apply_chat_template(
+            conversation=list(chats),
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            **self.chat_template_kwargs,
+        )["input_ids"]
+
+    def _check_length(self, row: Row, length: int) -> None:
+        shown = repr(row.prompt)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        if length == 0:
+            raise UsageError(f"the prompt {shown} has no tokens; give it at least one")
+        if self.max_prompt_tokens is not None and length > self.max_prompt_tokens:
+            raise UsageError(
+                f"the prompt {shown} has {length} tokens but the model's context leaves "
+                f"{self.max_prompt_tokens} beside the "
+                "completion; shorten or drop that row, or lower max_completion_length"
+            )

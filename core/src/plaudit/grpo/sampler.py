@@ -1,0 +1,80 @@
+"""Which rows each generation batch takes, and which rank writes which rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch.utils.data import Sampler
+
+from ..errors import UsageError
+
+
+@dataclass(slots=True)
+class PromptSampler:
+    """Row indices, `prompts_per_batch` at a time, without end: each epoch goes through the dataset in a new order.
+
+    One generator, seeded once, draws a permutation an epoch. A trailing partial batch of an epoch is dropped.
+    Batches are addressed by number, so that a resumed run continues in the middle of an epoch.
+    """
+
+    num_rows: int
+    prompts_per_batch: int
+    seed: int
+    shuffle: bool = True
+    _epoch: int = -1
+    _order: tuple[int, ...] = ()
+    _generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError when the dataset cannot fill one batch."""
+        if self.num_rows < self.prompts_per_batch:
+            raise UsageError(
+                f"the dataset has {self.num_rows} rows but one generation batch takes {self.prompts_per_batch} "
+                "prompts; "
+                "add rows, or lower generation_batch_size (per_device_train_batch_size x steps_per_generation x ranks) "
+                "or raise num_generations"
+            )
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Whole generation batches in one pass over the dataset."""
+        return self.num_rows // self.prompts_per_batch
+
+    def batch(self, number: int) -> tuple[int, ...]:
+        """The `prompts_per_batch` distinct row indices of generation batch `number`, counted from 0 over all epochs."""
+        epoch, place = divmod(number, self.batches_per_epoch)
+        order = self._permutation(epoch)
+        return order[place * self.prompts_per_batch : (place + 1) * self.prompts_per_batch]
+
+    def _permutation(self, epoch: int) -> tuple[int, ...]:
+        if not self.shuffle:
+            return tuple(range(self.num_rows))
+        if self._generator is None or epoch < self._epoch:
+            self._generator, self._epoch = torch.Generator().manual_seed(self.seed), -1
+        while self._epoch < epoch:
+            self._order = tuple(torch.randperm(self.num_rows, generator=self._generator).tolist())
+            self._epoch += 1
+        return self._order
+
+
+class GroupedSampler(Sampler[int]):
+    """Row indices for evaluation: every row `num_generations` times in a row, in a shuffled order fixed by `seed`."""
+
+    def __init__(self, num_rows: int, num_generations: int, seed: int) -> None:
+        self.num_rows, self.num_generations, self.seed = num_rows, num_generations, seed
+
+    def __len__(self) -> int:
+        return self.num_rows * self.num_generations
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(self.num_rows, generator=torch.Generator().manual_seed(self.seed)).tolist()
+        return (index for index in order for _ in range(self.num_generations))
+
+
+def rank_share(indices: tuple[int, ...], *, num_generations: int, rank: int, world_size: int) -> list[int]:
+    """Repeat each row `num_generations` times, and take the consecutive share of `rank`; a group may span two ranks."""
+    repeated = [index for index in indices for _ in range(num_generations)]
+    size = len(repeated) // world_size
+    return repeated[rank * size : (rank + 1) * size]
