@@ -1,0 +1,104 @@
+"""One reward in one session: its units of work (a rollout, a group, the batch) and what each still waits for."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from plaudit.scoring.gates import matches, passes
+from plaudit.scoring.inputs import portable_state, reward_arguments, verifier_row
+from plaudit.scoring.normalise import Value, score_of
+from plaudit.scoring.outcome import Outcome, Request
+from plaudit.scoring.runtime import RewardRuntime
+from plaudit.scoring.stats import Stats
+from plaudit.types import Rollout
+
+
+class RewardPlan:
+    """`missing[u]` counts what unit u waits for: its rollouts, and with `after` the other reward's scores of them."""
+
+    def __init__(
+        self,
+        runtime: RewardRuntime,
+        *,
+        columns: tuple[str, ...],
+        count: int,
+        group_size: int,
+        after: tuple[int, float | None] | None,
+        reserved: frozenset[str],
+    ) -> None:
+        self.runtime = runtime
+        self.columns = columns
+        self.after = after
+        self.stats = Stats()
+        self.size = {"rollout": 1, "group": group_size, "batch": max(count, 1)}[runtime.policy.granularity]
+        units = -(-count // self.size)
+        needs = 1 if after is None else 2
+        self.missing = [needs * min(self.size, count - unit * self.size) for unit in range(units)]
+        self.values: list[Value] = [None] * count
+        self.work: dict[bytes, list[int]] = {}
+        self.finished_work: dict[bytes, Outcome] = {}
+        self.logged: dict[str, dict[int, Any]] = {}
+        self.metrics: list[tuple[str, float]] = []
+        signature = runtime.spec.reward.component.signature
+        self.keyed = self.size == 1 and runtime.policy.deterministic and "environments" not in signature.names
+        self.runs_everywhere = not runtime.spec.when and runtime.spec.applies is None and after is None
+        self._reserved = reserved
+
+    def arrived(self, index: int) -> int | None:
+        """A rollout, or the score it waits for, is there: the unit that is now ready, if any. Call under the lock."""
+        unit = index // self.size
+        self.missing[unit] -= 1
+        return unit if self.missing[unit] == 0 else None
+
+    def members(self, unit: int) -> range:
+        """The rollouts of a unit."""
+        return range(unit * self.size, min((unit + 1) * self.size, len(self.values)))
+
+    def runs_on(self, rollout: Rollout, before: RewardPlan | None) -> bool:
+        """Whether the gates let this reward see a rollout; `before` is the plan of the reward it waits for."""
+        spec = self.runtime.spec
+        if not matches(spec.when, rollout.row.columns) or (spec.applies is not None and not spec.applies(rollout)):
+            return False
+        return before is None or self.after is None or passes(score_of(before.values[rollout.index]), self.after[1])
+
+    def request(self, rollouts: Sequence[Rollout], trainer_state: Any) -> Request:
+        """The request of one call, built on the thread that runs it. All values are copies."""
+        reward, spec = self.runtime.spec.reward, self.runtime.spec
+        if reward.component.kind == "verifier":
+            (rollout,) = rollouts
+            row = verifier_row(reward.component, rollout, self.columns)
+            return Request(spec.name, 1, completion=rollout.completion, row=row, reserved=self._reserved)
+        if self.runtime.policy.executor in ("process", "ray"):
+            trainer_state = portable_state(trainer_state)
+        arguments = reward_arguments(reward.component, rollouts, self.columns, trainer_state)
+        return Request(spec.name, len(rollouts), arguments=arguments, reserved=self._reserved)
+
+    def keep_logged(self, indices: Sequence[int], outcome: Outcome) -> None:
+        """Keep what a call over the rollouts `indices` logged. Call under the lock."""
+        for column, values in outcome.columns.items():
+            self.logged.setdefault(column, {}).update(zip(indices, values, strict=True))
+        self.metrics.extend(outcome.metrics)
+
+    def cache_key(self, rollout: Rollout) -> str | None:
+        """The key on disk: fingerprint, options and all inputs. None = not cached."""
+        cache = self.runtime.cache
+        return None if cache is None or not self.keyed else cache.key(self.runtime.identity, self._inputs(rollout))
+
+    def _inputs(self, rollout: Rollout) -> list[Any]:
+        """All that a deterministic reward's value depends on."""
+        signature = self.runtime.spec.reward.component.signature
+        parts: list[Any] = [rollout.completion, [rollout.row.columns.get(name) for name in self.columns]]
+        if signature.takes_any or signature.names & {"prompt", "prompts"}:
+            parts.append(rollout.row.prompt)
+        if signature.takes_any or "completion_ids" in signature.names:
+            parts.append(rollout.completion_ids)
+        return parts
+
+    def work_key(self, rollout: Rollout) -> bytes | None:
+        """What a deterministic reward's value depends on; equal keys mean equal work. None = not known."""
+        try:
+            return pickle.dumps(self._inputs(rollout), protocol=5)
+        except Exception:
+            return None
