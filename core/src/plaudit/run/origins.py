@@ -24,7 +24,7 @@ def load_records(data: DataSection, where: str, *, heldout: bool = False) -> Rec
         return _from_path(data.path, split, where)
     name = str(data.name)
     reference = Reference.parse(name)
-    if reference.path or find(reference, ("dataset",)):
+    if reference.path or reference.owner or find(reference, ("dataset",)):
         return _from_plugin(data, name, split, where)
     return _from_hub(data, name, split, where)
 
