@@ -1,0 +1,154 @@
+"""The run's own process: from a fork of the agent to the program's first instruction, and a session's loop."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import NoReturn
+
+from . import host, interpret, workdir
+from .confine import Confinement, set_limits
+from .report import COMPILING, RUNNING, Report
+from .request import Settings, Specification, read_body
+from .session import serve_cells
+
+CONTROL = 3
+_SESSION_CPU_S = 1e8
+SETUP_FAILED = 125
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The agent's ends of nothing: descriptors that become 0, 1, 2 and, where there is one, CONTROL."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    control: int | None
+
+
+def become_program(
+    confinement: Confinement,
+    settings: Settings,
+    body: mmap.mmap | None,
+    streams: Streams,
+    report: Report,
+    *,
+    session: bool,
+) -> NoReturn:
+    """In the forked child: confine it and run the program. Never returns; failures before it go to `report`."""
+    try:
+        confinement.begin(settings)
+
+        def start() -> int:
+            _connect(streams)
+            _volunteer_for_oom()
+            if session:
+                return _session(confinement, settings, report)
+            if body is None:
+                raise ValueError("a run needs a body")
+            return _program(confinement, settings, read_body(body), report)
+
+        code = confinement.init(start)
+    except BaseException as error:
+        _fail(report, error)
+    os._exit(code)
+
+
+def _volunteer_for_oom() -> None:
+    """When memory runs out, the kernel is to take the program and not the agent that serves it."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        return
+
+
+def _fail(report: Report, error: BaseException) -> NoReturn:
+    try:
+        report.fail(error)
+    finally:
+        os._exit(SETUP_FAILED)
+
+
+def _connect(streams: Streams) -> None:
+    wanted = [streams.stdin, streams.stdout, streams.stderr]
+    if streams.control is not None:
+        wanted.append(streams.control)
+    # Out of the way first: a source descriptor may lie where another is to go.
+    moved = [os.dup2(descriptor, 64 + index, inheritable=False) for index, descriptor in enumerate(wanted)]
+    for target, descriptor in enumerate(moved):
+        os.dup2(descriptor, target, inheritable=target < CONTROL)
+
+
+def _close_others(*, keep_control: bool) -> None:
+    first = CONTROL + 1 if keep_control else CONTROL
+    os.closerange(first, max(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def _program(confinement: Confinement, settings: Settings, spec: Specification, report: Report) -> int:
+    workdir.place(spec.files)
+    interpret.reset_environment(spec.env)
+    cpu_s = settings.compile_timeout_s if spec.compile else settings.cpu_s
+    set_limits(settings, cpu_s=cpu_s, tasks=confinement.task_limit(settings))
+    confinement.lock()
+    _close_others(keep_control=settings.calls)
+    interpret.reset_standard_streams()
+    if spec.kind == "python":
+        return _python(spec, report, calls=settings.calls)
+    return _command(spec, settings, report)
+
+
+def _python(spec: Specification, report: Report, *, calls: bool) -> int:
+    source = bytes(spec.source)
+    main = interpret.main_module(spec.arguments)
+    workdir.place([(interpret.FILE, spec.source)])
+    if calls:
+        host.offer(CONTROL)
+    report.enter(COMPILING)
+    try:
+        code = interpret.compile_main(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        interpret.print_syntax_error(error)
+        return 1
+    report.enter(RUNNING)
+    report.close()
+    return interpret.finish(interpret.execute(code, main.__dict__))
+
+
+def _command(spec: Specification, settings: Settings, report: Report) -> int:
+    if spec.compile:
+        compiler = interpret.find_command(spec.compile)
+        report.enter(COMPILING)
+        built = subprocess.run([compiler, *spec.compile[1:]], stdin=subprocess.DEVNULL, stdout=2)
+        if built.returncode:
+            return built.returncode & 0xFF
+        seconds = max(1, -int(-settings.cpu_s // 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    path = interpret.find_command(spec.command)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    report.enter(RUNNING)
+    report.close()
+    try:
+        os.execve(path, list(spec.command), dict(spec.env))
+    except OSError as error:
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+        return 126
+
+
+def _session(confinement: Confinement, settings: Settings, report: Report) -> int:
+    interpret.reset_environment({})
+    set_limits(settings, cpu_s=_SESSION_CPU_S, tasks=confinement.task_limit(settings))
+    confinement.lock()
+    _close_others(keep_control=True)
+    interpret.reset_standard_streams()
+    report.enter(RUNNING)
+    report.close()
+    serve_cells(CONTROL)
+    return 0

@@ -1,0 +1,93 @@
+"""What one run was asked for, as it lies in a frame.
+
+The head holds only numbers and the paths to collect, because the agent parses it and lives on; everything else lies in
+the body (a JSON specification, stdin, source, files), which only the process of that run reads.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .frames import Head
+
+_LENGTHS = struct.Struct(">II")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of a run; see `plaudit_sandbox.Limits`. Sizes in bytes, times in seconds."""
+
+    timeout_s: float
+    compile_timeout_s: float
+    cpu_s: float
+    memory: int
+    processes: int
+    file: int
+    disk: int
+    open_files: int
+    output: int
+    calls: bool
+    collect: Sequence[str]
+
+    @classmethod
+    def from_head(cls, head: Head) -> Settings:
+        """Raises ValueError if a value is missing."""
+        try:
+            return cls(**{name: head[name] for name in cls.__dataclass_fields__})
+        except KeyError as missing:
+            raise ValueError(f"run request without {missing}") from None
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What to run. kind "python": `source` in this interpreter; "command": `command`, after `compile` if it has one."""
+
+    kind: str
+    source: memoryview
+    stdin: memoryview
+    arguments: Sequence[str]
+    command: Sequence[str]
+    compile: Sequence[str]
+    env: Mapping[str, str]
+    files: Sequence[tuple[str, memoryview]]
+
+
+def stdin_of(body: mmap.mmap | bytes) -> memoryview:
+    """The stdin in a body, without a look at the rest."""
+    _, stdin_length = _LENGTHS.unpack_from(body)
+    return memoryview(body)[_LENGTHS.size : _LENGTHS.size + stdin_length]
+
+
+def read_body(body: mmap.mmap | bytes) -> Specification:
+    """The specification in a body, its buffers as views."""
+    text_length, stdin_length = _LENGTHS.unpack_from(body)
+    view = memoryview(body)
+    offset = _LENGTHS.size + stdin_length
+    spec: dict[str, Any] = json.loads(bytes(view[offset : offset + text_length]))
+    offset += text_length
+    buffers = []
+    for length in spec["lengths"]:
+        buffers.append(view[offset : offset + length])
+        offset += length
+    return Specification(
+        kind=spec["kind"],
+        source=buffers[0],
+        stdin=stdin_of(body),
+        arguments=spec["arguments"],
+        command=spec["command"],
+        compile=spec["compile"],
+        env=spec["env"],
+        files=list(zip(spec["files"], buffers[1:], strict=True)),
+    )
+
+
+def pack_body(spec: dict[str, Any], stdin: bytes, source: bytes, files: Mapping[str, bytes]) -> bytes:
+    """The body for `spec` (kind, arguments, command, compile, env), as `read_body` reads it."""
+    lengths = [len(source), *map(len, files.values())]
+    text = json.dumps({**spec, "files": list(files), "lengths": lengths}).encode()
+    return b"".join([_LENGTHS.pack(len(text), len(stdin)), stdin, text, source, *files.values()])

@@ -1,0 +1,62 @@
+"""System calls that Python does not wrap, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from typing import Any
+
+libc = ctypes.CDLL(None, use_errno=True)
+MACHINE = platform.machine()
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_CAPABILITY = 63
+
+
+def check(result: int, what: str) -> int:
+    """`result`, or the OSError that it stands for."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """A raw system call; -1 with errno set on failure."""
+    return int(libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def prctl(option: int, *arguments: Any) -> int:
+    """prctl(2) with its five arguments filled up with zeros."""
+    values = [*arguments, *[0] * (4 - len(arguments))]
+    return int(libc.prctl(option, *[ctypes.c_ulong(v) if isinstance(v, int) else v for v in values]))
+
+
+def no_new_privileges() -> None:
+    """From here on no exec grants anything (setuid files, file capabilities)."""
+    check(prctl(PR_SET_NO_NEW_PRIVS, 1), "no_new_privs")
+
+
+def die_with_parent(signal_number: int = 9) -> None:
+    """Ask for a signal when the thread that forked this process ends. Cleared by a change of uid."""
+    check(prctl(PR_SET_PDEATHSIG, signal_number), "pdeathsig")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good, the bounding set included."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        if prctl(PR_CAPBSET_DROP, capability) < 0:
+            break
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
