@@ -194,15 +194,18 @@ def collected_metrics(collected: Collected) -> Mapping[str, float]:
         "completions/min_terminated_length": float(min(ended)),
         "completions/max_terminated_length": float(max(ended)),
     }
-    return {
-        **found,
-        **_mean_over_ranks([r.table.metrics for r in reports]),
-        **_mean_over_ranks([r.table.runtime for r in reports]),
-    }
+    return {**found, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
 
 
-def _mean_over_ranks(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Each name's mean over the ranks that have it."""
-    names = dict.fromkeys(name for metrics in found for name in metrics)
-    present = {name: [metrics[name] for metrics in found if name in metrics] for name in names}
+def _logged(tables: Sequence[ScoreTable]) -> dict[str, float]:
+    """What rewards gave to log_metric: the mean over all its values on all ranks."""
+    names = dict.fromkeys(name for table in tables for name in table.metric_sums)
+    sums = {name: [table.metric_sums[name] for table in tables if name in table.metric_sums] for name in names}
+    return {name: sum(total for total, _ in found) / sum(count for _, count in found) for name, found in sums.items()}
+
+
+def _mean_over_ranks(reports: Sequence[Report]) -> dict[str, float]:
+    """Timings and counts of scoring: each name's mean over the ranks that have it."""
+    names = dict.fromkeys(name for report in reports for name in report.table.runtime)
+    present = {name: [r.table.runtime[name] for r in reports if name in r.table.runtime] for name in names}
     return {name: sum(values) / len(values) for name, values in present.items()}

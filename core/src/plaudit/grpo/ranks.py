@@ -1,14 +1,21 @@
-"""What the processes of a run tell each other, in as few exchanges as possible and always by all of them."""
+"""What the processes of a run tell each other, in as few exchanges as possible and always by all of them.
+
+Every exchange is a gather of one object, so that a rank that fails can answer whichever exchange the others wait in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import PlauditError
 
 T = TypeVar("T")
+
+
+class PeerError(PlauditError):
+    """Another rank failed, so this one cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +44,34 @@ class Ranks:
     def share(self, work: Callable[[], T]) -> list[T]:
         """Do `work` on every rank and return the results of all, in rank order.
 
-        When it raises on one, the exception passes here and every other rank raises PlauditError naming that rank, so
-        that none waits for ever.
+        When it raises on one, the exception passes here and every other rank raises PeerError naming that rank, so that
+        none waits for ever.
         """
         if self.size == 1:
             return [work()]
         try:
-            mine: T | Failed = work()
-        except Exception as error:
-            self._gather(Failed(f"{type(error).__name__}: {error}"))
+            mine = work()
+        except PeerError:
             raise
-        everyone = self._gather(mine)
+        except BaseException as error:
+            self._send(Failed(f"{type(error).__name__}: {error}"))
+            raise
+        return self._exchange(mine)
+
+    def total(self, numbers: Sequence[float]) -> list[float]:
+        """The element-wise sum over ranks. Raises PeerError when another rank failed meanwhile."""
+        if self.size == 1:
+            return list(numbers)
+        return [sum(column) for column in zip(*self._exchange(list(numbers)), strict=True)]
+
+    def _exchange(self, value: T) -> list[T]:
+        everyone = self._send(value)
         for rank, found in enumerate(everyone):
             if isinstance(found, Failed):
-                raise PlauditError(f"rank {rank} failed while others went on: {found.message}")
+                raise PeerError(f"rank {rank} failed, and the others cannot go on without it: {found.message}")
         return everyone
 
-    def _gather(self, value: Any) -> list[Any]:
+    def _send(self, value: Any) -> list[Any]:
         from accelerate.utils import gather_object
 
         return gather_object([value])

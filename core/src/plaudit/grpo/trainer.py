@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import set_seed
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, set_seed
+from transformers import Trainer, TrainerCallback
 
 from ..scoring.scorer import Scorer
 from ..scoring.spec import reward_specs
@@ -90,9 +91,10 @@ class GRPOTrainer(Trainer):
             callbacks=callbacks,
             optimizers=optimizers,
         )
-        self._assemble(Scorer(specs))
+        ranks = Ranks(self.accelerator)
+        self._assemble(Scorer(specs, reduce=ranks.total), ranks)
 
-    def _assemble(self, scorer: Scorer) -> None:
+    def _assemble(self, scorer: Scorer, ranks: Ranks) -> None:
         args, tokenizer = self.args, self.processing_class
         # The loss is divided by the accumulation steps, or by what spans them, in `policy_loss`.
         self.loss_is_scaled_for_ga = True
@@ -103,7 +105,7 @@ class GRPOTrainer(Trainer):
         self.entropy = EntropyController.from_config(args)
         self.token_scorer = TokenScorer(self.model, temperature=args.temperature)
         self.reference = assembly.build_reference(args, self.model, self._prepare_frozen)
-        collector = assembly.build_collector(args, self.model, tokenizer, scorer, Ranks(self.accelerator))
+        collector = assembly.build_collector(args, self.model, tokenizer, scorer, ranks)
         annotator = Annotator(
             lambda: self.model_wrapped, self.token_scorer, assembly.needs_old_logprobs(args), self.reference
         )
