@@ -158,7 +158,7 @@ def _batch_std(grouped: Tensor) -> Tensor:
 
 def _no_spread(values: Tensor, num_generations: int) -> Tensor:
     """(N, J) to (N / G,): whether no column differs inside the group by more than rounding."""
-    grouped = values.reshape(-1, num_generations, values.shape[1])
+    grouped = values.reshape(len(values) // num_generations, num_generations, values.shape[1])
     high = torch.where(grouped.isnan(), -torch.inf, grouped).amax(dim=1)
     low = torch.where(grouped.isnan(), torch.inf, grouped).amin(dim=1)
     return (high - low <= ZERO_SPREAD).all(dim=1)

@@ -42,6 +42,7 @@ def resolve_aliases(config: Any) -> None:
     if isinstance(spelling, str):
         spelling = {"true": True, "false": False}.get(spelling.lower(), spelling)
     config.scale_rewards = {True: "group", False: "none"}.get(spelling, spelling)
+    config.top_k = config.top_k or 0
     config.pad_to_multiple_of = _padding(config.pad_to_multiple_of, config.device.type)
     if config.use_transformers_paged:
         _deprecated("use_transformers_paged", "use_transformers_continuous_batching")

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
 import torch
 from torch import Tensor
 
 from .importance import row_length, row_sum
 from .world import World
-
-
-def truncated_rows(completion_ids: Sequence[Sequence[int]], stop_ids: Collection[int]) -> list[bool]:
-    """Whether each completion was cut off: its last token is none of `stop_ids` (end-of-sequence and padding tokens).
-
-    An empty completion was not cut off.
-    """
-    return [bool(ids) and ids[-1] not in stop_ids for ids in completion_ids]
-
-
-def mask_truncated(mask: Tensor, truncated: Sequence[bool]) -> Tensor:
-    """(B, C) mask with the rows of truncated completions set to 0 (DAPO's overlong filtering, arXiv 2503.14476)."""
-    rows = torch.tensor(truncated, dtype=torch.bool, device=mask.device)
-    return mask.masked_fill(rows.unsqueeze(1), 0)
 
 
 def off_policy_mask(logp: Tensor, sampled: Tensor, mask: Tensor, advantages: Tensor, threshold: float) -> Tensor:

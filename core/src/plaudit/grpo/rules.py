@@ -40,7 +40,7 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("steps_per_generation", _whole, "a whole number, at least 1"),
     ("temperature", _positive, "above 0 (log-probs are divided by it; for greedy evaluation set a small one)"),
     ("top_p", lambda value: 0 < value <= 1, "above 0 and at most 1 (1 = all tokens)"),
-    ("top_k", lambda value: value is None or value >= 0, "0 or more (0 = all tokens)"),
+    ("top_k", _not_negative, "0 or more (0 = all tokens)"),
     ("min_p", lambda value: value is None or 0 <= value <= 1, "between 0 and 1, or None"),
     ("repetition_penalty", _positive, "above 0 (1 = none)"),
     ("beta", _not_negative, "0 or more (0 = no KL term)"),

@@ -11,6 +11,7 @@ from typing import Any
 from .checks import ConfigError
 
 _VLLM = "generation with vLLM is not built yet; leave it out, and transformers generates"
+_RATIO = "it corrects for vLLM, which is not built yet; leave it out, transformers samples from the policy itself"
 _BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
 _SYNC = "a moving reference model is not built yet; leave it out, and the reference stays the initial model"
 
@@ -28,8 +29,13 @@ UNBUILT: dict[str, str] = {
     "vllm_gpu_memory_utilization": _VLLM,
     "vllm_max_model_length": _VLLM,
     "vllm_tensor_parallel_size": _VLLM,
+    "vllm_importance_sampling_correction": _RATIO,
+    "vllm_importance_sampling_mode": _RATIO,
+    "vllm_importance_sampling_clip_max": _RATIO,
+    "vllm_importance_sampling_clip_min": _RATIO,
     "use_transformers_continuous_batching": _BATCHING,
     "transformers_continuous_batching_config": _BATCHING,
+    "remove_unused_columns": "rewards read the other columns; leave it out, and drop columns from the dataset yourself",
     "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
     "max_tool_calling_iterations": "tool calls are not built yet; leave it out",
     "sync_ref_model": _SYNC,
