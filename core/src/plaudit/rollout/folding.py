@@ -23,13 +23,14 @@ def covered(model: Any) -> bool:
     if type(model) not in [getattr(transformers, name) for name in FAMILY]:
         return False
     layers = model.model.layers
+    called = (model.model.embed_tokens, model.lm_head)  # as modules, with whatever is attached to them
     plain = (torch.nn.Module, torch.nn.Linear, torch.nn.Embedding)
     return (
         sum(parameter.numel() for parameter in layers.parameters()) <= MAX_LAYER_PARAMETERS
         and all(parameter.dtype == torch.float32 for parameter in model.parameters())
         and not torch.is_autocast_enabled(model.device.type)
         and model.model.rotary_emb.rope_type in ROTARY_TYPES
-        and all(_unaltered(module, plain) for module in model.modules())
+        and all(_unaltered(module, plain) for module in model.modules() if module not in called)
     )
 
 
