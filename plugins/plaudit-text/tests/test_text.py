@@ -132,7 +132,7 @@ def test_same_numbers_as_trl():
     texts = ["x"] * len(ids)
     ours = length.soft_overlong(ids, max_completion_len=50, soft_punish_cache=20)
     assert ours == pytest.approx(get_soft_overlong_punishment(50, 20)(ids))
-    theirs = get_repetition_penalty_reward(3, -1.0)(texts, ids)
+    theirs = get_repetition_penalty_reward(3, -1.0)(completion_ids=ids)
     assert repetition.repetition(texts, ids) == pytest.approx(theirs)
 
     tags = ["<think>", "</think>", "a\n", "b"]
