@@ -9,8 +9,6 @@ from typing import Any
 
 from plaudit.cli._table import print_table
 from plaudit.errors import PluginError
-from plaudit.plugins.probe import TIMEOUT_S, probe, probe_all
-from plaudit.plugins.reference import Reference
 from plaudit.plugins.registry import GROUPS, PluginInfo, list_plugins, unreadable_distributions
 
 HELP = "list installed rewards, verifiers, environments …; describe or check them"
@@ -27,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-s",
         type=float,
-        default=TIMEOUT_S,
+        default=60.0,
         metavar="S",
-        help="give an import this long (default: %(default)g)",
+        help="give an import this long (%(default)g)",
     )
 
 
@@ -57,19 +55,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _named(text: str, kinds: list[str] | None) -> list[PluginInfo]:
     """Every component of that name, of any kind; empty for a file or module reference. Raises when there is none."""
-    from plaudit.plugins.resolve import find, is_direct
+    from plaudit.plugins.reference import Reference
+    from plaudit.plugins.resolve import find, is_direct, unknown_message
 
     reference = Reference.parse(text)
     found = [find(reference, (kind,)) for kind in kinds or GROUPS.values()]
     plugins = [plugin for plugin in found if plugin is not None]
     if not plugins and not is_direct(reference):
-        from plaudit.plugins.resolve import unknown_message
-
         raise PluginError(unknown_message(reference, kinds or list(GROUPS.values())))
     return plugins
 
 
 def _check(plugins: list[PluginInfo], args: argparse.Namespace) -> int:
+    from plaudit.plugins.probe import probe_all
+
     answers = probe_all([(plugin.kind, plugin.reference) for plugin in plugins], timeout_s=args.timeout_s)
     results = [_as_json(p) | {"error": answer.get("error")} for p, answer in zip(plugins, answers, strict=True)]
     for name, error in unreadable_distributions():
@@ -86,12 +85,16 @@ def _check(plugins: list[PluginInfo], args: argparse.Namespace) -> int:
 
 
 def _describe(plugins: list[PluginInfo], args: argparse.Namespace) -> int:
+    from plaudit.plugins.probe import probe_all
+
     answers = probe_all([(plugin.kind, plugin.reference) for plugin in plugins], timeout_s=args.timeout_s)
     results = [_as_json(plugin) | answer for plugin, answer in zip(plugins, answers, strict=True)]
     return _show(results, args.json)
 
 
 def _describe_reference(args: argparse.Namespace) -> int:
+    from plaudit.plugins.probe import probe
+
     kind = args.kind or "reward"
     answer = probe(kind, args.name, timeout_s=args.timeout_s)
     return _show([{"kind": kind, "name": args.name, "distribution": None, "version": None, **answer}], args.json)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-
-from packaging.utils import canonicalize_name
 
 GROUPS = {
     "plaudit.rewards": "reward",
@@ -51,6 +50,11 @@ def list_plugins(kinds: Iterable[str] | None = None) -> list[PluginInfo]:
     return sorted(found, key=lambda info: (order.index(info.kind), info.name, info.distribution))
 
 
+def normalised(distribution: str) -> str:
+    """A distribution's name as names are compared (PEP 503). `packaging` has it too, and takes 15 ms to import."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
 def unreadable_distributions() -> list[tuple[str, str]]:
     """(distribution or its folder, error) of those whose entry points cannot be read."""
     return [(name, error) for name, error, _ in _scan() if error]
@@ -59,7 +63,7 @@ def unreadable_distributions() -> list[tuple[str, str]]:
 def _installed() -> Iterator[PluginInfo]:
     seen: set[str] = set()
     for name, error, distribution in _scan():
-        key = canonicalize_name(name)
+        key = normalised(name)
         if error or key in seen:
             continue
         seen.add(key)

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import canonicalize_name
-
 from plaudit.errors import PluginError, UsageError
 from plaudit.plugins.building import Origin
 from plaudit.plugins.importing import import_attribute, import_file, import_module, module_exists
 from plaudit.plugins.known import FIRST_PARTY, distribution_with
 from plaudit.plugins.reference import Reference
-from plaudit.plugins.registry import PluginInfo, list_plugins
+from plaudit.plugins.registry import PluginInfo, list_plugins, normalised
 
 
 def resolve(text: str, kinds: Sequence[str]) -> tuple[Any, Origin]:
@@ -54,8 +52,8 @@ def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:
     plugins = list_plugins(kinds)
     matches = [plugin for plugin in plugins if plugin.name == reference.full_name]
     if not matches and reference.owner:
-        owner = canonicalize_name(reference.owner)
-        matches = [p for p in plugins if p.name == reference.name and canonicalize_name(p.distribution) == owner]
+        owner = normalised(reference.owner)
+        matches = [p for p in plugins if p.name == reference.name and normalised(p.distribution) == owner]
     if not matches:
         return None
     distributions = sorted({plugin.distribution for plugin in matches})
@@ -119,7 +117,7 @@ def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
 
 def _unknown_owner(reference: Reference, noun: str) -> str:
     owner = reference.owner or ""
-    offered = [p for p in list_plugins() if canonicalize_name(p.distribution) == canonicalize_name(owner)]
+    offered = [p for p in list_plugins() if normalised(p.distribution) == normalised(owner)]
     if offered:
         names = ", ".join(sorted({f"{plugin.name} ({plugin.kind})" for plugin in offered}))
         return f"{owner} has no {noun} named '{reference.name}' (it has {names})"
