@@ -62,7 +62,7 @@ class CompletionsLog:
     """Holds what is to be shown at the next log: the newest training batch, and all batches of an evaluation.
 
     Files: `folder/train_00010.parquet` and `folder/eval_00010.parquet`. `to_print`: how many random rows are printed,
-    None = all. `unique_prompts`: print and keep one row a prompt.
+    None = all, 0 = none. `unique_prompts`: print and keep one row a prompt.
     """
 
     folder: Path
@@ -84,7 +84,8 @@ class CompletionsLog:
         if self.unique_prompts:
             table = _first_of_each_prompt(table)
         write_parquet(table, self.folder / f"{mode}_{step:05d}.parquet")
-        print_table(table, title=f"{mode} step {step}", rows=self.to_print)
+        if self.to_print != 0:
+            print_table(table, title=f"{mode} step {step}", rows=self.to_print)
 
 
 def write_parquet(table: Table, path: Path) -> None:

@@ -90,13 +90,14 @@ def _panel_scores(
             linestyle="none",
             markersize=12,
         )
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
 
 
 def _panel_length(axes: Axes, records: Sequence[Mapping[str, Any]]) -> None:
     axes.set_title("completion length, tokens")
     _plot(axes, series(records, "completions/mean_length"), "mean")
     _plot(axes, series(records, "completions/max_length"), "longest", alpha=0.5)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=0, top=1.08 * axes.get_ylim()[1])
 
 
 def _plot(axes: Axes, points: Sequence[Point], label: str, **style: Any) -> None:

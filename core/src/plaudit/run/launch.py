@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plaudit.plugins.hooks import installed_hooks
 from plaudit.plugins.lock import Lock, require_locked
+from plaudit.run.configuring import make_config
 from plaudit.run.folder import RunFolder
 from plaudit.run.preflight import Prepared, is_main_process, prepare_run
 from plaudit.run.runfile import resolved_table, write_run_file
@@ -86,9 +87,11 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
     import tempfile
 
     with tempfile.TemporaryDirectory() as scratch:
-        config = dataclasses.replace(prepared.config, output_dir=scratch)
+        config = make_config(dataclasses.replace(prepared.run, output_dir=scratch))
         trainer = build_trainer(dataclasses.replace(prepared, config=config), ())
-        records = trainer.generate_completions(list(prepared.train[:DRY_RUN_PROMPTS]), prepared.sizes.generations)
+        records = trainer.generate_completions(
+            prepared.train[:DRY_RUN_PROMPTS], num_generations=prepared.sizes.generations
+        )
     from plaudit.run.samples import samples_table
 
     console.print(samples_table(records, [spec.name for spec in prepared.rewards]))
@@ -98,9 +101,11 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
 
 def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
     """The GRPOTrainer of a run; loads the model."""
+    from transformers.trainer_callback import PrinterCallback
+
     from plaudit.grpo.trainer import GRPOTrainer
 
-    return GRPOTrainer(
+    trainer = GRPOTrainer(
         model=prepared.model.path,
         reward_funcs=list(prepared.rewards),
         args=prepared.config,
@@ -110,6 +115,9 @@ def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
         peft_config=prepared.peft_config,
         callbacks=list(callbacks),
     )
+    # It would print every log as a dictionary, between the lines of our own display.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def _train(prepared: Prepared, folder: RunFolder, checkpoint: Path | None, console: Console) -> int:
@@ -175,7 +183,7 @@ def _report(prepared: Prepared, folder: RunFolder, evaluations: dict[str, Evalua
 
     names = [spec.name for spec in prepared.rewards]
     marks = {name: [point for one in evaluations.values() if (point := one.point(name))] for name in names}
-    title = f"{folder.root.name}: {prepared.run.model.path}"
+    title = f"{folder.root.name}: {prepared.run.model.path}, {len(prepared.train):,} rows"
     draw_curve(read_metrics(folder.metrics), names, folder.curve, title=title, heldout=marks)
     plan = list(plan_lines(prepared))
     write_report(folder, title=title, plan=plan, evaluations=evaluations, decoding=decoding(prepared))
