@@ -1,0 +1,1 @@
+"""The `ifeval` verifier."""
