@@ -16,33 +16,16 @@ from plaudit_ifeval.verify import verify_ifeval
 from plaudit_ifeval.words import sentences, words
 
 PUBLIC = [json.loads(line) for line in (Path(__file__).parent / "public_ifeval_cases.jsonl").read_text().splitlines()]
-IFEVAL = [
-    "keywords:existence",
-    "keywords:frequency",
-    "keywords:forbidden_words",
-    "keywords:letter_frequency",
-    "language:response_language",
-    "length_constraints:number_sentences",
-    "length_constraints:number_paragraphs",
-    "length_constraints:number_words",
-    "length_constraints:nth_paragraph_first_word",
-    "detectable_content:number_placeholders",
-    "detectable_content:postscript",
-    "detectable_format:number_bullet_lists",
-    "detectable_format:constrained_response",
-    "detectable_format:number_highlighted_sections",
-    "detectable_format:multiple_sections",
-    "detectable_format:json_format",
-    "detectable_format:title",
-    "combination:two_responses",
-    "combination:repeat_prompt",
-    "startend:end_checker",
-    "change_case:capital_word_frequency",
-    "change_case:english_capital",
-    "change_case:english_lowercase",
-    "punctuation:no_comma",
-    "startend:quotation",
-]
+IFEVAL = """
+keywords:existence keywords:frequency keywords:forbidden_words keywords:letter_frequency
+language:response_language length_constraints:number_sentences length_constraints:number_paragraphs
+length_constraints:number_words length_constraints:nth_paragraph_first_word
+detectable_content:number_placeholders detectable_content:postscript detectable_format:number_bullet_lists
+detectable_format:constrained_response detectable_format:number_highlighted_sections
+detectable_format:multiple_sections detectable_format:json_format detectable_format:title
+combination:two_responses combination:repeat_prompt startend:end_checker change_case:capital_word_frequency
+change_case:english_capital change_case:english_lowercase punctuation:no_comma startend:quotation
+""".split()
 
 
 @pytest.mark.parametrize("row", [*PUBLIC, *cases()], ids=lambda row: row["id"])

@@ -1,4 +1,4 @@
-"""Instructions on what the text holds and how it starts and ends: detectable_content, combination, startend, punctuation."""
+"""Instructions on what the text holds, how it starts and ends, and its punctuation."""
 
 from __future__ import annotations
 

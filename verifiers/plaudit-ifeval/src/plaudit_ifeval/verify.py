@@ -27,8 +27,8 @@ def verify_ifeval(
 ) -> Verdict:
     """1 when the text behind `think_end` keeps every instruction; with `credit = "fraction"`, the share that it keeps.
 
-    `reference`: `{"instruction_id", "kwargs"}` for one instruction, `{"instruction_id_list", "kwargs"}` or a list of ids
-    beside a `kwargs` column for several. `loose` also tries the text without its first line, its last line and its
+    `reference`: `{"instruction_id", "kwargs"}` for one instruction; for several `{"instruction_id_list", "kwargs"}`, or
+    a list of ids beside a `kwargs` column. `loose` also tries the text without its first line, its last line and its
     asterisks, as IFEval's loose accuracy does. An unknown id or a missing argument abstains.
     """
     try:
