@@ -37,7 +37,7 @@ def make_table(session: ScoringSession, weights: tuple[float, ...], twice: set[s
     return ScoreTable(
         names=tuple(order),
         weights=weights,
-        scores=final_scores(plans, {k: frozenset(indices) for k, indices in session.zeroed.items()}),
+        scores=final_scores(plans),
         dropped=frozenset(session.dropped),
         columns={**namespaced(logged, twice), **verdict_columns(plans, count), **failure_columns(failures, count)},
         metrics={name: total / number for name, (total, number) in sums.items()},

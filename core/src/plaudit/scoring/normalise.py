@@ -30,7 +30,7 @@ def normalised(returned: Any, count: int, name: str) -> list[Value]:
     A value may be a float, bool, None, numpy or torch scalar, Verdict, or a mapping with `score` (or `reward`) whose
     other entries become metrics (numbers) or columns. Raises LengthError on what is no list of `count` values.
     """
-    if hasattr(returned, "tolist"):
+    if type(returned) is not list and hasattr(returned, "tolist"):
         returned = returned.tolist()
     if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
         raise LengthError(
@@ -54,6 +54,8 @@ def score_of(value: Value) -> float | None:
 def _value(value: Any, name: str) -> Value:
     if value is None:
         return None
+    if type(value) is Verdict and type(value.score) is float and math.isfinite(value.score):
+        return value
     try:
         if isinstance(value, Mapping):
             value = _from_mapping(value, name)

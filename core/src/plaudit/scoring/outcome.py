@@ -58,40 +58,47 @@ class Outcome:
 
 def perform(reward: Reward, request: Request, retry_on: tuple[type[BaseException], ...]) -> Outcome:
     """Run a synchronous reward. Never raises: not even SystemExit or KeyboardInterrupt of the reward gets out."""
-    recorder = Recorder(request.name, request.count, request.reserved)
     try:
         if request.arguments is None:
-            returned: Any = [reward.judge(request.completion, request.row or {})]
-        else:
-            returned = reward.component.target(**with_logging(reward, request.arguments, recorder))
-            if asyncio.iscoroutine(returned):
-                returned = _run_coroutine(returned)
-        return Outcome(normalised(returned, request.count, request.name), recorder.columns, recorder.metrics)
+            return Outcome(normalised([reward.judge(request.completion, request.row or {})], 1, request.name))
+        recorder = with_logging(reward, request)
+        returned = reward.component.target(**request.arguments)
+        if type(returned) is not list and asyncio.iscoroutine(returned):
+            returned = _run_coroutine(returned)
+        return _outcome(returned, request, recorder)
     except BaseException as error:
         return Outcome(failure=failure_of(error, retry_on))
 
 
 async def perform_async(reward: Reward, request: Request, retry_on: tuple[type[BaseException], ...]) -> Outcome:
     """Run an asynchronous reward. Only a cancellation of the task itself gets out."""
-    recorder = Recorder(request.name, request.count, request.reserved)
     try:
         if request.arguments is None:
-            returned: Any = [await reward.judge(request.completion, request.row or {})]  # type: ignore[misc]
-        else:
-            returned = await reward.component.target(**with_logging(reward, request.arguments, recorder))
-        return Outcome(normalised(returned, request.count, request.name), recorder.columns, recorder.metrics)
+            verdict: Any = await reward.judge(request.completion, request.row or {})  # type: ignore[misc]
+            return Outcome(normalised([verdict], 1, request.name))
+        recorder = with_logging(reward, request)
+        return _outcome(await reward.component.target(**request.arguments), request, recorder)
     except BaseException as error:
         return Outcome(failure=failure_of(error, retry_on))
 
 
-def with_logging(reward: Reward, arguments: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
-    """The arguments with the logging functions, where the signature takes them; checked against what it requires."""
-    signature = reward.component.signature
-    if signature.takes_any or "log_extra" in signature.names:
-        arguments["log_extra"] = recorder.log_extra
-    if signature.takes_any or "log_metric" in signature.names:
-        arguments["log_metric"] = recorder.log_metric
-    return reward.component.select(arguments) if signature.required - arguments.keys() else arguments
+def with_logging(reward: Reward, request: Request) -> Recorder | None:
+    """Add the logging functions that the signature takes to the arguments; raises UsageError where one is missing."""
+    signature, arguments = reward.component.signature, request.arguments or {}
+    recorder = None
+    if signature.takes_any or "log_extra" in signature.names or "log_metric" in signature.names:
+        recorder = Recorder(request.name, request.count, request.reserved)
+        for name, function in (("log_extra", recorder.log_extra), ("log_metric", recorder.log_metric)):
+            if signature.takes_any or name in signature.names:
+                arguments[name] = function
+    if not signature.required <= arguments.keys():
+        reward.component.select(arguments)
+    return recorder
+
+
+def _outcome(returned: Any, request: Request, recorder: Recorder | None) -> Outcome:
+    values = normalised(returned, request.count, request.name)
+    return Outcome(values) if recorder is None else Outcome(values, recorder.columns, recorder.metrics)
 
 
 def failure_of(error: BaseException, retry_on: tuple[type[BaseException], ...]) -> Failure:

@@ -37,6 +37,7 @@ class RewardPlan:
         needs = 1 if after is None else 2
         self.missing = [needs * min(self.size, count - unit * self.size) for unit in range(units)]
         self.values: list[Value] = [None] * count
+        self.zeroed: set[int] = set()
         self.work: dict[bytes, list[int]] = {}
         self.finished_work: dict[bytes, Outcome] = {}
         self.logged: dict[str, dict[int, Any]] = {}

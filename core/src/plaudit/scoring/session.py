@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from plaudit.errors import ContractError
+from plaudit.scoring.call import Call
 from plaudit.scoring.errors import LengthError, RewardError
 from plaudit.scoring.normalise import Breach
-from plaudit.scoring.outcome import Failure, Outcome
+from plaudit.scoring.outcome import Failure, Outcome, described
 from plaudit.scoring.plan import RewardPlan
-from plaudit.scoring.runtime import Call
 from plaudit.scoring.table import FailureRecord, ScoreTable
 from plaudit.types import Rollout
 
@@ -47,7 +47,6 @@ class ScoringSession:
         self.step = step
         self.submitted_at = float("-inf")
         self.failures: list[FailureRecord] = []
-        self.zeroed: dict[int, set[int]] = {}
         self.dropped: set[int] = set()
         self._scorer = scorer
         self._trainer_state = trainer_state
@@ -55,10 +54,10 @@ class ScoringSession:
         self._unsubmitted = count
         self._open_cells = count * len(self.plans)
         self._calls: set[Call] = set()
-        self._waiting_on: dict[int, list[int]] = {}
-        for k, plan in enumerate(self.plans):
+        self._waiting_on: dict[RewardPlan, list[RewardPlan]] = {}
+        for plan in self.plans:
             if plan.after is not None:
-                self._waiting_on.setdefault(plan.after[0], []).append(k)
+                self._waiting_on.setdefault(self.plans[plan.after[0]], []).append(plan)
         self._lock = threading.Lock()
         self._finished = threading.Event()
         self._error: BaseException | None = None
@@ -79,9 +78,12 @@ class ScoringSession:
             self._unsubmitted -= 1
             if self._unsubmitted == 0:
                 self.submitted_at = time.monotonic()
-            ready = [(k, unit) for k, plan in enumerate(self.plans) if (unit := plan.arrived(index)) is not None]
-        for k, unit in ready:
-            self._start(k, unit)
+            ready = [(plan, unit) for plan in self.plans if (unit := plan.arrived(index)) is not None]
+        for plan, unit in ready:
+            if plan.size == 1 and plan.runs_everywhere:
+                self._call(plan, [rollout])
+            else:
+                self._start(plan, unit)
 
     def result(self) -> ScoreTable:
         """Block until every score is in, and return the table; the same one when called again.
@@ -120,119 +122,102 @@ class ScoringSession:
             self.cancel()
         self._scorer.forget(self)
 
-    def _start(self, k: int, unit: int) -> None:
+    def call_ended(self, call: Call, outcome: Outcome) -> None:
+        """Store what one call said of its rollouts, and of others that are the same work."""
+        plan = call.plan
+        self._calls.discard(call)
+        if call.key is None:
+            self._take(plan, [rollout.index for rollout in call.rollouts], outcome)
+            return
+        with self._lock:
+            plan.finished_work[call.key] = outcome
+            indices = plan.work[call.key]
+        for index in indices:
+            self._take(plan, [index], outcome)
+
+    def _start(self, plan: RewardPlan, unit: int) -> None:
         """Call the reward on those rollouts of a unit that its gates let through; the others get no score."""
-        plan = self.plans[k]
         rollouts = [rollout for i in plan.members(unit) if (rollout := self._rollouts[i]) is not None]
         if not plan.runs_everywhere:
             before = None if plan.after is None else self.plans[plan.after[0]]
             try:
                 allowed = [rollout for rollout in rollouts if plan.runs_on(rollout, before)]
             except Exception as error:
-                self._fail(
-                    RewardError(f"the gate of reward '{plan.runtime.name}' failed: {type(error).__name__}: {error}")
-                )
+                self._fail(RewardError(f"the gate of reward '{plan.runtime.name}' failed: {described(error)}"))
                 return
             kept = {rollout.index for rollout in allowed}
-            self._close(k, [rollout.index for rollout in rollouts if rollout.index not in kept])
+            self._close(plan, [rollout.index for rollout in rollouts if rollout.index not in kept])
             rollouts = allowed
         if rollouts:
-            self._call(k, rollouts)
+            self._call(plan, rollouts)
 
-    def _call(self, k: int, rollouts: list[Rollout]) -> None:
-        plan = self.plans[k]
+    def _call(self, plan: RewardPlan, rollouts: list[Rollout]) -> None:
         key = plan.work_key(rollouts[0]) if plan.keyed else None
-        if key is not None:
-            with self._lock:
-                twins = plan.work.setdefault(key, [])
-                twins.append(rollouts[0].index)
-                outcome = plan.finished_work.get(key)
-                if outcome is None and len(twins) > 1:
-                    plan.stats.shared += 1
-                    return
-            if outcome is not None:
-                plan.stats.shared += 1
-                self._take(k, (rollouts[0].index,), outcome)
-                return
-        indices = tuple(rollout.index for rollout in rollouts)
-
-        def done(outcome: Outcome) -> None:
-            self._done(k, indices, key, call, outcome)
-
-        state = self._trainer_state
-        call = plan.runtime.new_call(
-            lambda: plan.request(rollouts, state), plan.stats, done, plan.cache_key(rollouts[0])
-        )
-        with self._lock:
-            self._calls.add(call)
-            failed = self._error is not None
-        if not failed:
+        if key is not None and self._joined(plan, key, rollouts[0].index):
+            return
+        call = Call(plan, rollouts, key, trainer_state=self._trainer_state, owner=self)
+        self._calls.add(call)
+        if self._error is None:
             call.ask()
 
-    def _done(self, k: int, indices: tuple[int, ...], key: bytes | None, call: Call, outcome: Outcome) -> None:
-        plan = self.plans[k]
+    def _joined(self, plan: RewardPlan, key: bytes, index: int) -> bool:
+        """Whether equal work is under way or done, so that this rollout only waits for it or takes its outcome."""
         with self._lock:
-            self._calls.discard(call)
-            if key is not None:
-                plan.finished_work[key] = outcome
-                indices = tuple(plan.work[key])
-        if key is None or len(indices) == 1:
-            self._take(k, indices, outcome)
-            return
-        for index in indices:
-            self._take(k, (index,), outcome)
+            outcome = plan.finished_work.get(key)
+            twins = plan.work.get(key)
+            if outcome is None:
+                if twins is None:
+                    plan.work[key] = [index]
+                    return False
+                twins.append(index)
+            plan.stats.shared += 1
+        if outcome is not None:
+            self._take(plan, [index], outcome)
+        return True
 
-    def _take(self, k: int, indices: tuple[int, ...], outcome: Outcome) -> None:
-        """Store what one call said of its rollouts."""
-        plan = self.plans[k]
+    def _take(self, plan: RewardPlan, indices: Sequence[int], outcome: Outcome) -> None:
         if outcome.failure is not None:
-            self._failed(k, indices, outcome.failure)
+            self._failed(plan, indices, outcome.failure)
         else:
             for index, value in zip(indices, outcome.values, strict=True):
                 if type(value) is Breach:
-                    self._failed(k, (index,), Failure(value.kind, value.message))
+                    self._failed(plan, [index], Failure(value.kind, value.message))
                 else:
                     plan.values[index] = value
             if outcome.columns or outcome.metrics:
                 with self._lock:
                     plan.keep_logged(indices, outcome)
-        self._close(k, indices)
+        self._close(plan, indices)
 
-    def _failed(self, k: int, indices: tuple[int, ...], failure: Failure) -> None:
-        plan = self.plans[k]
+    def _failed(self, plan: RewardPlan, indices: Sequence[int], failure: Failure) -> None:
+        name, on_error = plan.runtime.name, plan.runtime.policy.on_error
         with self._lock:
             plan.stats.failures[failure.kind] += len(indices)
-            self.failures.append(FailureRecord(plan.runtime.name, indices, failure.kind, failure.message))
-            on_error = plan.runtime.policy.on_error
+            self.failures.append(FailureRecord(name, tuple(indices), failure.kind, failure.message))
             if on_error == "zero":
-                self.zeroed.setdefault(k, set()).update(indices)
+                plan.zeroed.update(indices)
             elif on_error == "drop_group":
                 self.dropped.update(i for index in indices for i in self._group_of(index))
         if failure.always:
             self._fail(failure.error or LengthError(failure.message))
         elif on_error == "raise":
             where = f"rollout {indices[0]}" if len(indices) == 1 else f"rollouts {indices[0]}–{indices[-1]}"
-            raised = RewardError(
-                f"reward '{plan.runtime.name}' failed on {where}: {failure.message} (on_error = raise)"
-            )
+            raised = RewardError(f"reward '{name}' failed on {where}: {failure.message} (on_error = raise)")
             raised.__cause__ = failure.error
             self._fail(raised)
 
-    def _close(self, k: int, indices: Sequence[int]) -> None:
+    def _close(self, plan: RewardPlan, indices: Sequence[int]) -> None:
         """These cells are final: start what waited for them, and end the session with the last one."""
-        if not indices:
-            return
-        ready: list[tuple[int, int]] = []
+        ready: list[tuple[RewardPlan, int]] = []
         with self._lock:
-            for j in self._waiting_on.get(k, ()):
-                plan = self.plans[j]
-                ready += [(j, unit) for index in indices if (unit := plan.arrived(index)) is not None]
+            for waiting in self._waiting_on.get(plan, ()):
+                ready += [(waiting, unit) for index in indices if (unit := waiting.arrived(index)) is not None]
             self._open_cells -= len(indices)
             last = self._open_cells == 0
         if last:
             self._finished.set()
-        for j, unit in ready:
-            self._start(j, unit)
+        for waiting, unit in ready:
+            self._start(waiting, unit)
 
     def _group_of(self, index: int) -> range:
         first = index - index % self.group_size

@@ -51,13 +51,11 @@ class ScoreTable:
         return frozenset(i for i, row in enumerate(self.scores) if all(score is None for score in row))
 
 
-def final_scores(
-    plans: Sequence[RewardPlan], zeroed: Mapping[int, frozenset[int]]
-) -> tuple[tuple[float | None, ...], ...]:
-    """(N, K) scores after clip and scale; `zeroed` holds, by reward, the rollouts that on_error = zero gave 0.0."""
+def final_scores(plans: Sequence[RewardPlan]) -> tuple[tuple[float | None, ...], ...]:
+    """(N, K) scores after clip and scale; what on_error = zero gave is 0.0."""
     columns = []
-    for k, plan in enumerate(plans):
-        spec, zeros = plan.runtime.spec, zeroed.get(k, frozenset())
+    for plan in plans:
+        spec, zeros = plan.runtime.spec, plan.zeroed
         column = [score_of(value) for value in plan.values]
         if spec.clip is not None or spec.scale != 1.0:
             low, high = spec.clip or (-math.inf, math.inf)

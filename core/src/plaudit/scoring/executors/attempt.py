@@ -4,47 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from plaudit.plugins.component import Reward
 from plaudit.scoring.outcome import Failure, Outcome, Request, failure_of, perform
 
 
-class Attempt:
-    """A request to run a reward, with the callback that takes the outcome.
+class AttemptOwner(Protocol):
+    """The call that an attempt is a try of. `plan.runtime` has the spec with its reward, and the policy."""
 
-    `timeout_s` counts from `started`. Whoever settles first (the lane, the clock, a cancellation) decides; later
-    outcomes are dropped, so a late result of an abandoned call can never reach a table.
+    plan: Any
+
+    def request(self) -> Request: ...
+
+    def attempt_ended(self, attempt: Attempt, outcome: Outcome) -> None: ...
+
+
+class Attempt:
+    """One try. Whoever settles it first (lane, clock or cancellation) decides, and later outcomes are dropped.
+
+    So a late result of an abandoned call can never reach a table. `timeout_s` counts from `started`.
     """
 
-    __slots__ = (
-        "_once",
-        "asked",
-        "cancelled",
-        "ended",
-        "make_request",
-        "on_done",
-        "retry_on",
-        "reward",
-        "started",
-        "timeout_s",
-    )
+    __slots__ = ("_once", "_owner", "asked", "cancelled", "ended", "retry_on", "reward", "started", "timeout_s")
 
-    def __init__(
-        self,
-        reward: Reward,
-        make_request: Callable[[], Request],
-        on_done: Callable[[Attempt, Outcome], None],
-        *,
-        timeout_s: float | None,
-        retry_on: tuple[type[BaseException], ...],
-    ) -> None:
-        self.reward = reward
-        self.make_request = make_request
-        self.on_done = on_done
-        self.timeout_s = timeout_s
-        self.retry_on = retry_on
+    def __init__(self, owner: AttemptOwner) -> None:
+        runtime = owner.plan.runtime
+        self._owner = owner
+        self.reward: Reward = runtime.spec.reward
+        self.timeout_s: float | None = runtime.policy.timeout_s
+        self.retry_on: tuple[type[BaseException], ...] = runtime.policy.retry_on
         self.asked = time.monotonic()
         self.started = 0.0
         self.ended = 0.0
@@ -55,10 +44,14 @@ class Attempt:
         """The reward is about to run: its time starts to count."""
         self.started = time.monotonic()
 
+    def request(self) -> Request:
+        """What to run: made anew for each attempt, with copies of its own."""
+        return self._owner.request()
+
     def execute(self) -> Outcome:
         """Run it here: for synchronous rewards, on the calling thread."""
         try:
-            request = self.make_request()
+            request = self._owner.request()
         except BaseException as error:
             return Outcome(failure=failure_of(error, self.retry_on))
         return perform(self.reward, request, self.retry_on)
@@ -78,7 +71,7 @@ class Attempt:
         if not self._once.acquire(blocking=False):
             return False
         self.ended = time.monotonic()
-        self.on_done(self, outcome)
+        self._owner.attempt_ended(self, outcome)
         return True
 
     def timed_out(self, note: str = "") -> bool:

@@ -153,7 +153,7 @@ class LoopExecutor:
     async def _run(self, thread: LoopThread, attempt: Attempt) -> None:
         try:
             try:
-                request = attempt.make_request()
+                request = attempt.request()
             except Exception as error:
                 outcome = Outcome(failure=failure_of(error, attempt.retry_on))
             else:

@@ -23,7 +23,17 @@ class Pools:
         """The executor for one reward."""
         if policy.executor == "loop":
             return self.loop
-        made: Executor = ThreadPool(self._clock, name=spec.name, limit=policy.max_concurrency)
+        made: Executor
+        if policy.executor == "process":
+            from plaudit.scoring.executors.processes import ProcessPool
+
+            made = ProcessPool(self._clock, spec, policy, processes=self._processes)
+        elif policy.executor == "ray":
+            from plaudit.scoring.executors.ray import RayExecutor
+
+            made = RayExecutor(spec, policy, loop=self.loop)
+        else:
+            made = ThreadPool(self._clock, name=spec.name, limit=policy.max_concurrency)
         self._all.append(made)
         return made
 

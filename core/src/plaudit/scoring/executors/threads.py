@@ -12,6 +12,7 @@ from plaudit.scoring.clock import Clock
 from plaudit.scoring.executors.attempt import Attempt
 
 TICK_S = 0.02
+DRAIN_S = 0.02
 CLOSE_S = 2.0
 
 
@@ -63,6 +64,7 @@ class Lane:
         if self.abandoned:
             return False
         attempt.settle(outcome)
+        self._pool.finished += 1
         return True
 
 
@@ -78,9 +80,12 @@ class ThreadPool:
         self.waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self.lanes: list[Lane] = []
         self.abandoned: list[Lane] = []
+        self.finished = 0
         self._clock = clock
         self._limit = limit
         self._started = 0
+        self._closed = False
+        self._seen = (0, 0.0)
         self._lock = threading.Lock()
         clock.watch(self._watch)
 
@@ -98,7 +103,9 @@ class ThreadPool:
 
     def close(self) -> list[str]:
         """End the threads. Returns the names of those that are stuck in a call that does not react."""
-        for lane in self.lanes:
+        with self._lock:
+            self._closed = True
+        for lane in tuple(self.lanes):
             if lane.attempt is not None:
                 self.cancel(lane.attempt)
         while not self.waiting.empty():
@@ -128,12 +135,18 @@ class ThreadPool:
             else:
                 next_at = min(next_at, attempt.deadline)
         depth = self.waiting.qsize()
-        if depth:
+        if depth and not self._closed:
             free = len(self.lanes) - held
-            if free < depth:
+            if free < depth and not self._drains(depth, now):
                 self._grow(min(depth - free, self._limit - len(self.lanes)))
             return min(next_at, now + (0.002 if len(self.lanes) < self._limit else TICK_S))
         return next_at if busy and next_at < float("inf") else None
+
+    def _drains(self, depth: int, now: float) -> bool:
+        """Whether the threads there are would soon clear the queue, at the rate since the last look."""
+        (finished, at), self._seen = self._seen, (self.finished, now)
+        stale = now - at > DRAIN_S
+        return stale or (self.finished - finished) * DRAIN_S >= depth * (now - at)
 
     def _abandon(self, attempt: Attempt) -> None:
         with self._lock:
@@ -145,6 +158,6 @@ class ThreadPool:
 
     def _grow(self, count: int) -> None:
         with self._lock:
-            for _ in range(count):
+            for _ in range(0 if self._closed else count):
                 self._started += 1
                 self.lanes.append(Lane(self, self._started))
