@@ -1,4 +1,7 @@
-"""The names that Plaudit's own distributions bring, so that an unknown name can say what to install."""
+"""The names that Plaudit's own distributions bring, so that an unknown name can say what to install.
+
+A test of the workspace compares this table with the entry points of its distributions.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ FIRST_PARTY = {
     "plaudit-sql": ("sql",),
     "plaudit-ifeval": ("ifeval",),
     "plaudit-match": ("exact", "regex", "numeric", "f1"),
-    "plaudit-text": ("format", "length", "repetition", "language", "style", "diversity"),
+    "plaudit-text": (
+        "format", "think_format", "think_answer_format", "incremental_format", "xml_count", "soft_overlong",
+        "cosine_scaled", "target_length", "repetition", "language", "style", "diversity",
+    ),
     "plaudit-judge": ("judge",),
-    "plaudit-rewardmodel": ("rewardmodel",),
     "plaudit-sandbox": ("local", "docker", "e2b"),
-    "plaudit-quickstart": ("addition",),
-}
+    "plaudit-quickstart": ("addition", "larger", "quickstart", "quickstart:addition", "quickstart:larger"),
+}  # fmt: skip
 
 
 def distribution_with(name: str) -> str | None:
