@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import entry_points
 from typing import Any
 
+from plaudit_sandbox.box import Box
+from plaudit_sandbox.engine import Engine
+from plaudit_sandbox.errors import SandboxError
 from plaudit_sandbox.limits import Limits
-from plaudit_sandbox.protocol import Sandbox
+from plaudit_sandbox.pool import Pool
+from plaudit_sandbox.protocol import Backend, Sandbox
+
+GROUP = "plaudit.sandboxes"
+_pools: dict[str, Pool] = {}
+_opening: dict[str, asyncio.Lock] = {}
 
 
 def open_sandbox(
@@ -19,11 +30,69 @@ def open_sandbox(
     failure. options: the back end's own, e.g. `preload=("numpy",)` for local. Raises SandboxError for an unknown back
     end or option and SandboxRefused where the machine cannot isolate.
     """
-    raise NotImplementedError
+    return _opened(_box(backend, limits, retries, options))
 
 
 def shared_sandbox(
     backend: str = "local", *, limits: Limits | None = None, retries: int = 2, **options: Any
 ) -> Sandbox:
     """The same, for use without `async with`: starts at its first run and is closed when the process ends."""
-    raise NotImplementedError
+    return _box(backend, limits, retries, options)
+
+
+def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
+    """The back end of that name from the installed distributions. Raises SandboxError."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        raise SandboxError(f"no sandbox back end named {name!r}; installed: {', '.join(sorted(found)) or 'none'}")
+    try:
+        factory = found[name].load()
+    except ImportError as error:
+        raise SandboxError(
+            f"the sandbox back end {name!r} needs {error.name}: pip install 'plaudit-sandbox[{name}]'"
+        ) from error
+    try:
+        made = factory(**options)
+    except TypeError as error:
+        raise SandboxError(f"sandbox back end {name!r}: {error}") from error
+    assert isinstance(made, Backend)
+    return made
+
+
+@asynccontextmanager
+async def _opened(box: Box) -> AsyncIterator[Sandbox]:
+    try:
+        await box.start()
+        yield box
+    finally:
+        await box.close()
+
+
+def _box(backend: str, limits: Limits | None, retries: int, options: dict[str, Any]) -> Box:
+    name = f"{backend} {sorted(options.items(), key=str)!r}"
+
+    async def acquire() -> Pool:
+        async with _opening.setdefault(name, asyncio.Lock()):
+            if name not in _pools:
+                made = make_backend(backend, options)
+                await made.isolation()
+                _pools[name] = Pool(made)
+            _pools[name].users += 1
+            return _pools[name]
+
+    async def release(pool: Pool) -> None:
+        async with _opening[name]:
+            pool.users -= 1
+            if pool.users == 0 and _pools.get(name) is pool:
+                del _pools[name]
+                await pool.close()
+
+    return Box(engine, acquire, release, limits or Limits(), retries)
+
+
+async def _close_all() -> None:
+    while _pools:
+        await _pools.popitem()[1].close()
+
+
+engine = Engine(at_exit=_close_all)

@@ -52,8 +52,8 @@ class Runner(Protocol):
         """Run one program and return how it ended; a str is Python source.
 
         files: relative path -> content, written beforehand into the working directory. collect: relative paths, or
-        glob patterns, of files to bring back. env: the program's whole environment but PATH, HOME, TMPDIR and LANG;
-        nothing of this process's environment is passed on. timeout_s: instead of `Limits.timeout_s`.
+        glob patterns, of files to bring back. env: the program's whole environment but PATH, HOME, TMPDIR, LANG and
+        OMP_NUM_THREADS; nothing of this process's environment is passed on. timeout_s: instead of `Limits.timeout_s`.
 
         Cancelling it kills every process that the run started. Raises InfrastructureFailure if the sandbox broke,
         SandboxError if the arguments are wrong or the language's toolchain is missing.
@@ -121,12 +121,14 @@ class Transport(Protocol):
 class Backend(Protocol):
     """A way to start agents. Entry-point group `plaudit.sandboxes`; called with the options of `open_sandbox`.
 
-    max_slots: agents that may run at once in this process. recycle_after: runs after which an agent is replaced; None
+    max_slots: agents for runs, at most, in this process. max_sessions: agents that sessions may hold besides, which are
+    mostly idle. recycle_after: runs after which an agent is replaced; None
     for never.
     """
 
     name: str
     max_slots: int
+    max_sessions: int
     recycle_after: int | None
 
     def slot_key(self, limits: Limits) -> Hashable:

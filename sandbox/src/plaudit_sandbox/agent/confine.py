@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import landlock, seccomp, syscalls, workdir
+from .report import Report
 from .request import Settings
 
 _FIRST_UID, _UIDS = 10_000, 50_000
-_LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Confinement:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._uid = _FIRST_UID + os.getpid() % _UIDS if options.own_uid and os.geteuid() == 0 else None
+        self._reads_all = self._uid is not None and options.landlock and not _open_to_all(options.read_only)
         self._ruleset = landlock.make_ruleset(_readable(options), _writable(options)) if options.landlock else None
         self._look_at = 0.0
         if self._uid is not None:
@@ -67,11 +69,11 @@ class Confinement:
         """In the run's first process, before its files are written."""
         os.setsid()
         os.chdir(self._options.scratch)
+        syscalls.die_with_parent()
         if self._uid is not None:
-            os.setgroups([])
-            os.setresgid(self._uid, self._uid, self._uid)
-            os.setresuid(self._uid, self._uid, self._uid)
-            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+            syscalls.change_user(self._uid, keep_reading=self._reads_all)
+            syscalls.die_with_parent()
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
 
     def task_limit(self, settings: Settings) -> int | None:
         """RLIMIT_NPROC, which counts all tasks of the uid, the machine's others included. None: leave it."""
@@ -79,7 +81,7 @@ class Confinement:
             return None
         return settings.processes + (0 if self._uid is not None else _tasks_of(os.getuid()))
 
-    def init(self, start: Callable[[], int]) -> int:
+    def init(self, start: Callable[[], int], report: Report) -> int:
         """Let `start` set up and become the program; where there is a PID namespace, in a child of this process."""
         return start()
 
@@ -89,6 +91,8 @@ class Confinement:
             landlock.restrict(self._ruleset)
         if os.geteuid() == 0:
             syscalls.drop_capabilities()
+        elif self._reads_all:
+            syscalls.keep_only_reading()
         syscalls.no_new_privileges()
         if seccomp.supported():
             # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none.
@@ -102,7 +106,7 @@ class Confinement:
         """(status, detail) if the run as a whole is over what no kernel limit bounds; looks ten times a second."""
         if now < self._look_at:
             return None
-        self._look_at = now + _LOOK_EVERY_S
+        self._look_at = now + LOOK_EVERY_S
         if self._options.count_memory and resident_bytes(os.getpid()) > settings.memory:
             return "memory", f"its processes together over {settings.memory >> 20} MiB"
         if self._options.count_disk and workdir.used_bytes(self._options.scratch) > settings.disk:
@@ -117,6 +121,16 @@ class Confinement:
         """After a run: end whatever it left running, delete whatever it left lying."""
         end_descendants(self._uid)
         workdir.wipe(self._options.scratch)
+
+
+def _open_to_all(paths: Sequence[str]) -> bool:
+    """Whether a user without rights may enter all of these directories."""
+    for path in filter(os.path.isdir, paths):
+        while path != "/":
+            if not os.stat(path).st_mode & 1:
+                return False
+            path = os.path.dirname(path)
+    return True
 
 
 def set_limits(settings: Settings, *, cpu_s: float, tasks: int | None) -> None:
@@ -156,6 +170,15 @@ def end_descendants(uid: int | None) -> None:
             return
 
 
+def end_strays(known: set[int]) -> None:
+    """Kill and reap every child of this process that is not `known`, and what they leave in turn."""
+    while strays := [pid for pid in _children() if pid not in known]:
+        for pid in strays:
+            _kill(pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
 def _reap_all() -> bool:
     """Reap what has ended; whether any child is left."""
     try:
@@ -183,10 +206,11 @@ def _kill_all_of(uid: int) -> None:
     os.waitpid(helper, 0)
 
 
-def resident_bytes(root: int) -> int:
-    """Resident memory of all descendants of the process `root`, in bytes."""
+def resident_bytes(root: int | None) -> int:
+    """Resident memory of all descendants of the process `root`, or of all that /proc shows, in bytes."""
     page = resource.getpagesize()
-    return sum(int(fields[21]) * page for pid in _descendants(root) if (fields := _fields(pid)))
+    pids = _parents() if root is None else _descendants(root)
+    return sum(int(fields[21]) * page for pid in pids if (fields := _fields(pid)))
 
 
 def _children() -> list[int]:

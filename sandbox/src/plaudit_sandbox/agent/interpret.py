@@ -30,10 +30,17 @@ def find_command(command: Sequence[str], search: str | None = None) -> str:
     return found
 
 
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """A program's whole environment: `env` over PATH, HOME, TMPDIR, LANG and OMP_NUM_THREADS."""
+    here = os.getcwd()
+    path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
+    return {"PATH": path, "HOME": here, "TMPDIR": here, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", **env}
+
+
 def reset_environment(env: Mapping[str, str]) -> None:
-    """Make `env` the whole environment of this process, and nothing of the agent's importable."""
+    """Make `environment(env)` that of this process, and nothing of the agent's importable."""
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update(environment(env))
     for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
         del sys.modules[name]
 

@@ -54,7 +54,7 @@ def become_program(
                 raise ValueError("a run needs a body")
             return _program(confinement, settings, read_body(body), report)
 
-        code = confinement.init(start)
+        code = confinement.init(start, report)
     except BaseException as error:
         _fail(report, error)
     os._exit(code)
@@ -136,7 +136,7 @@ def _command(spec: Specification, settings: Settings, report: Report) -> int:
     report.enter(RUNNING)
     report.close()
     try:
-        os.execve(path, list(spec.command), dict(spec.env))
+        os.execve(path, list(spec.command), dict(os.environ))
     except OSError as error:
         print(f"{path}: {error.strerror}", file=sys.stderr)
         return 126

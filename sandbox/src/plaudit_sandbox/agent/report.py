@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 import time
+from typing import NoReturn
 
 _LAYOUT = struct.Struct("=BBxxxxxxdiddq")
 _ERROR_AT = 64
@@ -72,7 +73,7 @@ class Report:
         return self._page[_ERROR_AT + 2 : _ERROR_AT + 2 + length].decode(errors="replace")
 
 
-def wait_and_report(pid: int, report: Report) -> None:
+def wait_and_report(pid: int, report: Report) -> NoReturn:
     """As the init of a PID namespace: reap until the program ends, note how, and take everything down by exiting."""
     while True:
         ended, status, usage = os.wait4(-1, 0)

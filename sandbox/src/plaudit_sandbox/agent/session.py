@@ -77,8 +77,7 @@ def _run(spec: Specification, namespace: dict[str, Any], number: int) -> tuple[i
             return _run_command(spec, stdin)
         os.dup2(stdin, 0)
         sys.stdin = interpret.text_stream(0, "r")
-        os.environ.clear()
-        os.environ.update(spec.env)
+        interpret.reset_environment(spec.env)
         sys.argv = [interpret.FILE, *spec.arguments]
         try:
             code = interpret.compile_cell(bytes(spec.source), f"cell {number}")
@@ -92,12 +91,13 @@ def _run(spec: Specification, namespace: dict[str, Any], number: int) -> tuple[i
 
 def _run_command(spec: Specification, stdin: int) -> tuple[int, bool]:
     sys.stdout.flush()
+    env = interpret.environment(spec.env)
     for step, stream in ((spec.compile, 2), (spec.command, 1)):
         if not step:
             continue
-        path = interpret.find_command(step, spec.env.get("PATH"))
+        path = interpret.find_command(step, env["PATH"])
         process = subprocess.Popen(
-            [path, *step[1:]], stdin=stdin, stdout=stream, stderr=2, env=dict(spec.env), start_new_session=True
+            [path, *step[1:]], stdin=stdin, stdout=stream, stderr=2, env=env, start_new_session=True
         )
         try:
             code = process.wait()

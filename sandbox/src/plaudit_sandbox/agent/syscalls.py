@@ -19,6 +19,9 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 SECCOMP_MODE_FILTER = 2
+_PR_SET_KEEPCAPS = 8
+_PR_CAP_AMBIENT_RAISE = 2
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 
@@ -60,3 +63,29 @@ def drop_capabilities() -> None:
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def change_user(uid: int, *, keep_reading: bool) -> None:
+    """Become `uid` for good. keep_reading: keep the right to read and enter what belongs to others.
+
+    For a Python that lies beneath a closed directory such as /root; Landlock bounds what that right reaches.
+    """
+    if keep_reading:
+        check(prctl(_PR_SET_KEEPCAPS, 1), "keepcaps")
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def keep_only_reading() -> None:
+    """After `change_user(keep_reading=True)`: drop every capability but that one, which programs inherit."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    have = (ctypes.c_uint32 * 6)()
+    check(libc.capget(header, have), "capget")
+    kept = next((each for each in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE) if have[1] & 1 << each), None)
+    if kept is None:
+        drop_capabilities()
+        return
+    bit = 1 << kept
+    check(libc.capset(header, (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)), "capset")
+    check(prctl(PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, kept), "ambient capability")

@@ -1,0 +1,159 @@
+"""The strongest tier: user, PID, mount, network, IPC, UTS and cgroup namespaces, in ctypes.
+
+A slot is a keeper (the nursery's child) and, in the namespaces, a zygote that serves. Each run gets a PID namespace
+with an init, a /proc that shows only it, and a /tmp in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from plaudit_sandbox.agent import confine, seccomp, syscalls
+from plaudit_sandbox.agent.report import Report, wait_and_report
+from plaudit_sandbox.agent.request import Settings
+from plaudit_sandbox.agent.syscalls import check, libc
+from plaudit_sandbox.local import mounts
+from plaudit_sandbox.local.cgroup import SlotGroup
+
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+_ALL = NEWUSER | NEWPID | NEWNET | NEWIPC | NEWUTS | NEWNS | NEWCGROUP
+_NOBODY = 65534
+_INSIDE = 1000
+_SLOT_TASKS = 3
+_PROC_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+
+
+def enter(base: str, paths: Sequence[str]) -> None:
+    """Move this process into namespaces of its own, as a user without any privilege outside them.
+
+    Returns in the zygote, which is PID 1 there; the process that called stays behind as its keeper and ends with it.
+    Raises OSError where the machine does not allow it.
+    """
+    as_root = os.geteuid() == 0
+    if as_root:
+        # Done before the privileges go, so that the bind mounts do not depend on what the machine grants to nobody.
+        check(libc.unshare(NEWNS), "unshare mounts")
+        mounts.enter_root(base, paths)
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        syscalls.die_with_parent()
+    uid, gid = os.geteuid(), os.getegid()
+    check(libc.unshare(_ALL), "unshare")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{_INSIDE} {uid} 1"), ("gid_map", f"{_INSIDE} {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    zygote = os.fork()
+    if zygote:
+        _keep(zygote)
+    syscalls.die_with_parent()
+    if not as_root:
+        mounts.enter_root(base, paths)
+    libc.sethostname(b"sandbox", 7)
+    mounts.mount("proc", "/proc", "proc", _PROC_FLAGS)
+    mounts.seal_root()
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+
+
+def _keep(zygote: int) -> NoReturn:
+    with contextlib.suppress(OSError):
+        os.closerange(0, 1024)
+    os.waitpid(zygote, 0)
+    os._exit(0)
+
+
+class NamespaceConfinement(confine.Confinement):
+    """Runs in fresh PID namespaces over a /tmp of their own."""
+
+    has_init = True
+
+    def __init__(self, group: SlotGroup | None) -> None:
+        self._group = group
+        self.watches = group is None
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._own_proc = os.stat("/proc").st_dev
+        self._look_at = 0.0
+
+    def prepare(self, settings: Settings) -> None:
+        """Mount the run's /tmp."""
+        size = f"size={settings.disk},nr_inodes=20000,mode=1777"
+        mounts.mount("tmpfs", "/tmp", "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, size)
+        self._look_at = 0.0
+        if self._group is not None:
+            self._group.limit_memory(settings.memory)
+
+    def fork(self) -> int:
+        """Fork the init of a new PID namespace."""
+        check(libc.unshare(NEWPID), "unshare pid")
+        try:
+            pid = os.fork()
+        except OSError:
+            self._return_to_own_pids()
+            raise
+        if pid:
+            self._return_to_own_pids()
+        return pid
+
+    def _return_to_own_pids(self) -> None:
+        check(libc.setns(self._own_pids, NEWPID), "setns")
+
+    def begin(self, settings: Settings) -> None:
+        """As init: a /proc that shows this namespace alone, and nothing of the machine."""
+        try:
+            mounts.mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
+        except OSError:  # before Linux 5.8
+            mounts.mount("proc", "/proc", "proc", _PROC_FLAGS)
+        os.chdir("/tmp")
+
+    def task_limit(self, settings: Settings) -> int | None:
+        """RLIMIT_NPROC counts in this user namespace: the zygote and the init come on top."""
+        return settings.processes + _SLOT_TASKS - 1
+
+    def init(self, start: Callable[[], int], report: Report) -> int:
+        """Become the program in a child, so that signals and orphans are as they are elsewhere."""
+        program = os.fork()
+        if program == 0:
+            os.setsid()
+            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+            return start()
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            os.kill(program, number)
+
+        signal.signal(signal.SIGINT, forward)
+        wait_and_report(program, report)
+
+    def lock(self) -> None:
+        """Give up every capability, and the system calls that need none but are dangerous."""
+        syscalls.drop_capabilities()
+        seccomp.install(unix_sockets=True)
+
+    def open_scratch(self) -> int:
+        """A descriptor of the run's /tmp, which the zygote shares."""
+        return os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)
+
+    def over_limits(self, settings: Settings, now: float) -> tuple[str, str] | None:
+        """Without a cgroup, the sum of the resident memory is watched."""
+        if now < self._look_at:
+            return None
+        self._look_at = now + confine.LOOK_EVERY_S
+        if confine.resident_bytes(None) > settings.memory:
+            return "memory", f"its processes together over {settings.memory >> 20} MiB"
+        return None
+
+    def out_of_memory_kills(self) -> int:
+        """As the slot's cgroup counts them."""
+        return self._group.kills() if self._group is not None else 0
+
+    def clean(self) -> None:
+        """Unmount what the run saw. Its processes ended with their namespace."""
+        if os.stat("/proc").st_dev != self._own_proc:
+            mounts.unmount("/proc")
+        mounts.unmount("/tmp")

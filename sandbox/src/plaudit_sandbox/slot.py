@@ -1,0 +1,164 @@
+"""One agent as its client sees it: frames out, frames in, one run or session at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from plaudit_sandbox.agent.frames import LENGTHS, pack_head, unpack_head, unpack_lengths
+from plaudit_sandbox.agent.serve import VERSION
+from plaudit_sandbox.errors import InfrastructureFailure, SandboxError
+from plaudit_sandbox.protocol import HostCall, Transport
+from plaudit_sandbox.request import Request
+from plaudit_sandbox.result import Result
+
+_CANCEL_TIMEOUT_S = 5.0
+_HELLO_TIMEOUT_S = 60.0
+
+
+class SlotDied(InfrastructureFailure):
+    """The agent went away while a program ran. over_memory: the kernel killed it for want of memory."""
+
+    def __init__(self, message: str, *, over_memory: bool) -> None:
+        super().__init__(message)
+        self.over_memory = over_memory
+
+
+class Slot:
+    """A running agent.
+
+    broken: it failed. spent: it failed, or served a session or a program with calls, whose traces may lie in its
+    memory; it is to be closed and not used for another run.
+    """
+
+    def __init__(self, transport: Transport, key: object) -> None:
+        self.key = key
+        self.runs = 0
+        self.spent = False
+        self.broken = False
+        self._transport = transport
+        self._buffer = bytearray()
+
+    async def greet(self) -> None:
+        """Wait for the agent's hello. Raises InfrastructureFailure if it does not come or is another version's."""
+        head, _ = await self._within(self._receive(), _HELLO_TIMEOUT_S, "did not start")
+        if head["op"] != "hello" or head.get("version") != VERSION:
+            self._fail()
+            raise InfrastructureFailure(f"the agent said {head!r}; expected the hello of version {VERSION}")
+
+    async def run(self, request: Request) -> Result:
+        """Send a run, or a session's cell, and wait for its result. A cancelled run is over when this returns."""
+        self.runs += 1
+        self.spent = self.spent or request.on_call is not None
+        await self._send(request.head, request.body)
+        answer = asyncio.ensure_future(self._answer(request.on_call))
+        try:
+            result: Result = await self._within(asyncio.shield(answer), request.hard_timeout_s, "did not answer")
+            return result
+        except asyncio.CancelledError:
+            await self._cancel(answer)
+            raise
+        except InfrastructureFailure:
+            answer.cancel()
+            raise
+
+    async def open(self, head: Mapping[str, Any]) -> None:
+        """Start a session."""
+        self.spent = True
+        await self._send(head)
+        answer, _ = await self._within(self._receive(), _HELLO_TIMEOUT_S, "did not open a session")
+        if answer["op"] != "opened":
+            raise InfrastructureFailure(f"no session: {answer.get('error', answer)}")
+
+    async def close(self) -> None:
+        """Kill the agent and all that it runs."""
+        self.spent = True
+        await self._transport.close()
+
+    def _fail(self) -> None:
+        self.spent = self.broken = True
+
+    async def _answer(self, on_call: HostCall | None) -> Result:
+        while True:
+            head, body = await self._receive()
+            if head["op"] == "result":
+                return _result(head, body)
+            if head["op"] == "broken":
+                self._fail()
+                error = str(head.get("error"))
+                if error.startswith("MissingToolchain: "):
+                    raise SandboxError(error.removeprefix("MissingToolchain: "))
+                raise InfrastructureFailure(error)
+            if head["op"] == "call":
+                await self._reply(on_call, body)
+
+    async def _reply(self, on_call: HostCall | None, body: bytes) -> None:
+        if on_call is None:
+            await self._send({"op": "refuse"}, b"this run takes no calls; pass on_call= to run()")
+            return
+        await self._send({"op": "reply"}, await on_call(body))
+
+    async def _cancel(self, answer: asyncio.Future[Result]) -> None:
+        """Stop the run and wait for its end, so that the slot can be used again; otherwise it is spent."""
+        try:
+            await self._send({"op": "cancel"})
+            await asyncio.wait_for(answer, _CANCEL_TIMEOUT_S)
+        except (Exception, asyncio.CancelledError):
+            self._fail()
+            answer.cancel()
+
+    async def _within(self, awaitable: Any, timeout_s: float, failure: str) -> Any:
+        try:
+            return await asyncio.wait_for(awaitable, timeout_s)
+        except TimeoutError:
+            self._fail()
+            raise InfrastructureFailure(f"the agent {failure} within {timeout_s:g} s") from None
+
+    async def _send(self, head: Mapping[str, Any], body: bytes = b"") -> None:
+        try:
+            await self._transport.send(pack_head(dict(head), len(body)) + body)
+        except OSError as error:
+            self._fail()
+            raise InfrastructureFailure(f"the agent is gone ({error})") from error
+
+    async def _receive(self) -> tuple[dict[str, Any], bytes]:
+        try:
+            head_length, body_length = unpack_lengths(await self._read(LENGTHS.size))
+            head = unpack_head(await self._read(head_length))
+        except ValueError as error:
+            self._fail()
+            raise InfrastructureFailure(f"the agent sent no frame: {error}") from error
+        return head, await self._read(body_length)
+
+    async def _read(self, length: int) -> bytes:
+        while len(self._buffer) < length:
+            data = b""
+            with contextlib.suppress(OSError):
+                data = await self._transport.receive()
+            if not data:
+                self._fail()
+                raise SlotDied("the agent went away", over_memory=await self._transport.over_memory())
+            self._buffer += data
+        read = bytes(memoryview(self._buffer)[:length])
+        del self._buffer[:length]
+        return read
+
+
+def _result(head: Mapping[str, Any], body: bytes) -> Result:
+    parts, offset = [], 0
+    for length in head["lengths"]:
+        parts.append(body[offset : offset + length])
+        offset += length
+    return Result(
+        status=head["status"],
+        exit_code=head["exit_code"],
+        stdout=parts[0],
+        stderr=parts[1],
+        wall_s=head["wall_s"],
+        cpu_s=head["cpu_s"],
+        peak_memory_mb=head["peak_memory_mb"],
+        detail=head["detail"],
+        files=dict(zip(head["names"], parts[2:], strict=True)),
+    )
