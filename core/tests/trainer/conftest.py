@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 torch.set_num_threads(1)
+# Helper modules of these tests lie beside them, which pytest's importlib mode does not look at.
+sys.path.insert(0, str(Path(__file__).parent))
 
 CHAT_TEMPLATE = (
     "{% for m in messages %}<{{ m['role'][0] }}>{{ m['content'] }}{% endfor %}"
