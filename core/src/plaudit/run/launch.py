@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from plaudit.run.heldout import Evaluation
 
 INTERRUPTED = 130
-DRY_RUN_PROMPTS = 2
+DRY_RUN_PROMPTS, DRY_RUN_GENERATIONS = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def launch(run: RunFile, how: Launch) -> int:
     """
     from rich.console import Console
 
+    from plaudit.run.locking import lock_of
+
     console = Console(quiet=not is_main_process(), soft_wrap=True)
     folder = RunFolder(Path(run.output_dir))
     checkpoint = folder.find_checkpoint(how.resume) if how.resume else None
@@ -53,10 +55,7 @@ def launch(run: RunFile, how: Launch) -> int:
     with quiet_libraries():
         installed_hooks().call("configure", settings=resolved_table(run))
         prepared = prepare_run(run)
-        lock = Lock.of(
-            (dataclasses.replace(spec.reward.component, name=spec.name) for spec in prepared.rewards),
-            seed=prepared.config.seed,
-        )
+        lock = lock_of(prepared)
         if how.locked:
             require_locked(folder.lock, lock)
         _show_plan(prepared, console)
@@ -64,7 +63,7 @@ def launch(run: RunFile, how: Launch) -> int:
             return _dry_run(prepared, console)
         if is_main_process():
             _open_folder(folder, prepared, lock, overwrite=how.overwrite)
-        return _train(prepared, folder, checkpoint, console)
+        return _train(prepared, folder, lock, checkpoint, console)
 
 
 def _show_plan(prepared: Prepared, console: Console) -> None:
@@ -120,14 +119,15 @@ def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
     return trainer
 
 
-def _train(prepared: Prepared, folder: RunFolder, checkpoint: Path | None, console: Console) -> int:
+def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path | None, console: Console) -> int:
     from plaudit.run.heldout import read_evaluations
     from plaudit.run.interrupt import Interruption
+    from plaudit.run.locking import LockInCheckpoints
     from plaudit.run.progress import ProgressDisplay
 
     interruption = Interruption()
     progress = ProgressDisplay([spec.name for spec in prepared.rewards], console)
-    trainer = build_trainer(prepared, (interruption, progress))
+    trainer = build_trainer(prepared, (interruption, progress, LockInCheckpoints(lock)))
     evaluations = read_evaluations(folder.heldout) if checkpoint else {}
     if prepared.run.eval.before and checkpoint is None:
         _evaluate(trainer, prepared, folder, evaluations, "before", console)
