@@ -1,129 +1,50 @@
-"""Fixtures of the tests that no single distribution owns: the workspace's distributions, their wheels, clean venvs."""
+"""A small run file on the quickstart model, which the tests of this folder change."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import tomllib
-import venv
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parent.parent
-BUILD = (
-    "import os, sys; from hatchling.build import build_wheel\n"
-    "for folder in sys.argv[2:]:\n    os.chdir(folder); build_wheel(sys.argv[1])"
-)
-
-
-@dataclass(frozen=True)
-class Member:
-    """One distribution of the workspace: its folder and the [project] table of its pyproject."""
-
-    folder: Path
-    project: dict
-
-    @property
-    def name(self) -> str:
-        return self.project["name"]
-
-    @property
-    def package(self) -> str:
-        return self.name.replace("-", "_")
-
-
-@dataclass(frozen=True)
-class CleanVenv:
-    """A fresh virtual environment that sees nothing of ours but what is installed into it. No network is used."""
-
-    folder: Path
-    wheels: Path
-
-    @property
-    def bin(self) -> Path:
-        return self.folder / ("Scripts" if sys.platform == "win32" else "bin")
-
-    def install(self, *what: str) -> None:
-        """`pip install` from the folder of wheels alone; what they require must be there already."""
-        python = str(self.bin / "python")
-        pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--find-links"]
-        done = subprocess.run([*pip, str(self.wheels), *what], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-
-    def run(self, *command: str, cwd: Path, code: int = 0) -> str:
-        """The standard output of a program of the venv, run in `cwd`."""
-        program, *arguments = command
-        done = subprocess.run(
-            [str(self.bin / program), *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, env={}
-        )
-        assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def borrow(self, names: Iterable[str]) -> None:
-        """Copy third-party distributions, with all that they require, from the environment of the tests."""
-        site = next(self.folder.glob("lib/python*/site-packages"), self.folder / "Lib" / "site-packages")
-        for name in _closure(names):
-            for file in metadata.files(name) or ():
-                source = Path(file.locate())
-                if ".." not in file.parts and "__pycache__" not in file.parts and source.is_file():
-                    target = site / file
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(source, target)
-
-
-def _closure(names: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    todo = list(names)
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        found.add(name)
-        requirements = [Requirement(text) for text in metadata.requires(name) or ()]
-        todo += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
-    return found
-
-
-@pytest.fixture(scope="session")
-def workspace() -> list[Member]:
-    """Every distribution of the workspace, core first."""
-    files = [ROOT / "core" / "pyproject.toml", ROOT / "sandbox" / "pyproject.toml"]
-    files += sorted(ROOT.glob("verifiers/*/pyproject.toml")) + sorted(ROOT.glob("plugins/*/pyproject.toml"))
-    return [Member(file.parent, tomllib.loads(file.read_text())["project"]) for file in files]
-
-
-@pytest.fixture(scope="session")
-def build() -> Callable[[Path, Iterable[Path]], None]:
-    """build(into, folders): the wheel of each folder with a pyproject, by hatchling."""
-
-    def build_wheels(into: Path, folders: Iterable[Path]) -> None:
-        command = [sys.executable, "-c", BUILD, str(into), *map(str, folders)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-
-    return build_wheels
-
-
-@pytest.fixture(scope="session")
-def wheels(workspace: list[Member], build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel of every distribution of the workspace."""
-    folder = tmp_path_factory.mktemp("wheels")
-    build(folder, [member.folder for member in workspace])
-    return folder
+RUN = """
+output_dir = "run"
+[model]
+path = "quickstart"
+[data]
+name = "quickstart:addition"
+options = {size = 32}
+[[reward]]
+name = "addition"
+[config]
+num_generations = 4
+per_device_train_batch_size = 16
+max_completion_length = 40
+learning_rate = 2e-4
+max_steps = 2
+logging_steps = 1
+save_strategy = "no"
+use_cpu = true
+"""
 
 
 @pytest.fixture
-def clean_venv(wheels: Path, tmp_path: Path) -> CleanVenv:
-    """A fresh venv with core installed from its wheel, and nothing besides but what core requires."""
-    folder = tmp_path / "venv"
-    venv.EnvBuilder(symlinks=sys.platform != "win32").create(folder)
-    made = CleanVenv(folder, wheels)
-    made.borrow(["pluggy", "packaging", "rich"])
-    made.install("plaudit")
-    return made
+def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with `run.toml`: 4 prompts × 4 completions, 2 steps."""
+    (tmp_path / "run.toml").write_text(RUN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def train(run_folder: Path) -> Callable[..., int]:
+    """`train("model.path=x", "--dry-run")`: `plaudit train run.toml` in this process; returns the exit code."""
+    from plaudit.cli import main
+
+    def call(*arguments: str) -> int:
+        flags = [argument for argument in arguments if argument.startswith("--")]
+        changes = [part for argument in arguments if not argument.startswith("--") for part in ("--set", argument)]
+        return main(["train", "run.toml", *flags, *changes])
+
+    return call
