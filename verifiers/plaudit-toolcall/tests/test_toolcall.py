@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plaudit import load_reward
 from plaudit_toolcall import parse_calls
 from plaudit_toolcall.corpus import cases
 from plaudit_toolcall.verify import verify_toolcall
@@ -67,3 +68,11 @@ def test_written_calls_are_read_back_and_match_only_their_like(made, other):
 @given(st.text(alphabet="<>{}[]/|\"':,tool_cal function=name"))
 def test_any_text_is_judged(text):
     assert verify_toolcall(text, ADD).score == 0.0
+
+
+def test_a_lifted_verifier_sees_structured_calls():
+    call = {"type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    made = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    not_made = [{"role": "assistant", "content": "I would call add."}]
+    reward = load_reward("toolcall")
+    assert reward(completions=[made, not_made], answer=[ADD, ADD]) == [1.0, 0.0]

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plaudit.errors import UsageError
-from plaudit.plugins.contract import as_scores, as_verdict
+from plaudit.plugins.contract import as_verdict, as_verdicts
 from plaudit.plugins.declare import Declaration, Kind
 from plaudit.types import Text, Verdict, completion_text
 
 REWARD_CONTRACT = frozenset(
     {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 )
-VERIFIER_CONTRACT = frozenset({"completion", "reference"})
+VERIFIER_CONTRACT = frozenset({"completion", "completion_messages", "reference"})
 REFERENCE_COLUMNS = ("reference", "answer", "solution", "gold")
 
 
@@ -92,7 +92,8 @@ class Reward:
             ]
             return self._report(verdicts, columns)
         arguments = self.component.select({"completions": completions, **columns})
-        return as_scores(self.component.target(**arguments), len(completions), self.__name__)
+        verdicts = as_verdicts(self.component.target(**arguments), len(completions), self.__name__)
+        return self._report(verdicts, columns)
 
     def judge(self, completion: Text, columns: Mapping[str, Any]) -> Verdict:
         """The verdict on one completion; `columns` holds one row's values. Only for verifiers."""
@@ -117,6 +118,8 @@ class Reward:
                 f"'{component.name}' is a reward function: it scores batches and cannot judge one completion"
             )
         arguments: dict[str, Any] = {**columns, "completion": completion_text(completion)}
+        if "completion_messages" in component.signature.names:
+            arguments["completion_messages"] = completion
         column = self.find_reference_column(columns)
         if column is not None:
             arguments["reference"] = columns[column]
@@ -176,7 +179,8 @@ class AsyncReward(Reward):
             judged = (self.judge(text, row) for text, row in zip(completions, rows, strict=True))
             return self._report(list(await asyncio.gather(*judged)), columns)
         arguments = self.component.select({"completions": completions, **columns})
-        return as_scores(await self.component.target(**arguments), len(completions), self.__name__)
+        verdicts = as_verdicts(await self.component.target(**arguments), len(completions), self.__name__)
+        return self._report(verdicts, columns)
 
     async def judge(self, completion: Text, columns: Mapping[str, Any]) -> Verdict:  # type: ignore[override]
         arguments = self._arguments(completion, columns)

@@ -28,8 +28,8 @@ def as_score(value: Any, name: str) -> float | None:
     return None if math.isnan(score) else score
 
 
-def as_scores(values: Any, count: int, name: str) -> list[float | None]:
-    """The scores of `count` rollouts from what a reward function returned: a list, tuple, array or tensor (N,).
+def as_verdicts(values: Any, count: int, name: str) -> list[Verdict]:
+    """The verdicts on `count` rollouts from what a reward function returned: scores or Verdicts, N of them.
 
     Raises ContractError when it is no list, or of the wrong length.
     """
@@ -40,12 +40,12 @@ def as_scores(values: Any, count: int, name: str) -> list[float | None]:
         raise ContractError(
             f"reward '{name}' returned {_shown(values)}; expected a list of {count} floats or None, one a completion"
         )
-    scores = [as_score(value, name) for value in values]
-    if len(scores) != count:
+    verdicts = [as_verdict(value, name) for value in values]
+    if len(verdicts) != count:
         raise ContractError(
-            f"reward '{name}' returned {len(scores)} scores for {count} completions; it must return one for each"
+            f"reward '{name}' returned {len(verdicts)} scores for {count} completions; it must return one for each"
         )
-    return scores
+    return verdicts
 
 
 def as_verdict(value: Any, name: str) -> Verdict:

@@ -16,6 +16,7 @@ def verify_toolcall(
     completion: Any,
     reference: Any,
     tools: Any = None,
+    completion_messages: Any = None,
     *,
     fold_case: bool = False,
     repair: bool = False,
@@ -25,9 +26,9 @@ def verify_toolcall(
     """1 when the completion makes exactly the expected calls.
 
     `reference`: `{"expected_calls": [{"name", "arguments"}], "tools": […], "order": "exact" | "any"}`, or the list of
-    expected calls beside a `tools` column. Arguments that equal their schema default may be left out; an argument, a
-    call or a tool's reply that was invented fails. No expected call: 1 when none is made. An unusable reference
-    abstains.
+    expected calls beside a `tools` column. `completion_messages` is the completion as the policy made it, structured
+    calls included. Arguments that equal their schema default may be left out; an argument, a call or a tool's reply
+    that was invented fails. No expected call: 1 when none is made. An unusable reference abstains.
     """
     if isinstance(reference, list):
         reference = {"expected_calls": reference}
@@ -40,7 +41,9 @@ def verify_toolcall(
         expected = [call_from(call) for call in reference["expected_calls"]]
     except MalformedCall as error:
         return Verdict.abstain(f"an expected call cannot be read: {error}")
-    parsed = parse_calls(completion, think_end=think_end, repair=repair)
+    parsed = parse_calls(
+        completion if completion_messages is None else completion_messages, think_end=think_end, repair=repair
+    )
     extracted = _shown(parsed.calls)
     if parsed.malformed:
         return Verdict.wrong(f"a malformed call: {parsed.malformed[0]}", extracted=extracted)
