@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from plaudit.plugins.known import FIRST_PARTY
 from plaudit.plugins.registry import GROUPS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TOO_HEAVY = {"torch", "transformers", "datasets", "accelerate", "gguf"}
 LOAD_ALL = """
 import importlib.metadata as metadata, json, sys
