@@ -1,7 +1,8 @@
 """The strings that name a component: `math`, `plaudit-math:math`, `math@1.2`, `package.module:attr`, `./file.py:func`.
 
-How they are told apart, in this order: text with `.py:` in it is a file; other text with a colon is `owner:name`, where
-the owner is a distribution if an installed one of that name offers `name`, and a module if not; all else is a name.
+How they are told apart, in this order: `https://host/#name` is a served reward; text with `.py:` in it is a file; other
+text with a colon is `owner:name`, where the owner is a distribution if an installed one of that name offers `name`, and
+a module if not; all else is a name.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from plaudit.errors import UsageError
 
 _FILE = re.compile(r"^(?P<path>.+\.py):(?P<attribute>[^\W\d][\w.]*)$")
 _PATH_LIKE = re.compile(r"^(\.{0,2}[/\\]|~|[A-Za-z]:[/\\])|\.py$")
+_URL = re.compile(r"^(?P<url>https?://[^\s#]+)#(?P<name>[\w.-]+)$")
 _NAME = re.compile(r"^(?:(?P<owner>[A-Za-z0-9_][\w.-]*):)?(?P<name>\w(?:[\w./+:-]*[\w./+-])?)$")
 _VERSION_STARTS = re.compile(r"\s*(?:@|[<>=!~]=?)")
-FORMS = "name, distribution:name, name@1.2, name>=1,<2, package.module:attribute or ./file.py:function"
+FORMS = (
+    "name, distribution:name, name@1.2, name>=1,<2, package.module:attribute, ./file.py:function or https://host/#name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class Reference:
     name: str
     owner: str | None = None
     path: str | None = None
+    url: str | None = None
     wanted: str = ""
     specifier: SpecifierSet | None = None
 
@@ -42,6 +47,8 @@ class Reference:
         stripped = text.strip() if isinstance(text, str) else ""
         if not stripped:
             raise UsageError(f"{text!r} names no component; write one of {FORMS}")
+        if stripped.startswith(("http://", "https://")):
+            return cls._remote(stripped)
         if file := _FILE.match(stripped):
             return cls(stripped, file["attribute"], path=file["path"])
         if _PATH_LIKE.search(stripped):
@@ -54,6 +61,13 @@ class Reference:
             raise UsageError(f"'{stripped}' is not a reference; write {FORMS}")
         specifier = _specifier(stripped, wanted) if wanted else None
         return cls(stripped, match["name"], owner=match["owner"], wanted=wanted, specifier=specifier)
+
+    @classmethod
+    def _remote(cls, text: str) -> Reference:
+        match = _URL.match(text)
+        if match is None:
+            raise UsageError(f"'{text}' names no served reward; write https://host/#name")
+        return cls(text, match["name"], url=match["url"].rstrip("/"))
 
     @property
     def full_name(self) -> str:

@@ -28,6 +28,10 @@ def resolve(text: str, kinds: Sequence[str]) -> tuple[Any, Origin]:
         again = f"{Path(reference.path).expanduser().absolute()}:{reference.name}"
         found = import_file(reference.path, reference.name, what=label)
         return found, Origin(reference.name.rpartition(".")[2], label, again)
+    if reference.url is not None:
+        from plaudit.plugins.remote import RemoteReward
+
+        return RemoteReward(reference.url, reference.name), Origin(reference.name, f"{what} '{text}'", reference.text)
     info = find(reference, kinds)
     if info is not None:
         return import_plugin(info, reference.text)
@@ -41,7 +45,11 @@ def resolve(text: str, kinds: Sequence[str]) -> tuple[Any, Origin]:
 
 def is_direct(reference: Reference) -> bool:
     """Whether a reference that names no entry point leads to a file or module by itself."""
-    return reference.path is not None or (reference.owner is not None and module_exists(reference.owner))
+    return (
+        reference.path is not None
+        or reference.url is not None
+        or (reference.owner is not None and module_exists(reference.owner))
+    )
 
 
 def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:

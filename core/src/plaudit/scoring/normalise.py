@@ -28,11 +28,14 @@ def normalised(returned: Any, count: int, name: str) -> list[Value]:
     """The values of `count` rollouts. NaN abstains; infinity and what is no score are Breaches in their place.
 
     A value may be a float, bool, None, numpy or torch scalar, Verdict, or a mapping with `score` (or `reward`) whose
-    other entries become metrics (numbers) or columns. Raises LengthError on what is no list of `count` values.
+    other entries become metrics (numbers) or columns, or with a `failure` (kind, message) instead.
+    Raises LengthError on what is no list of `count` values.
     """
-    if type(returned) is not list and hasattr(returned, "tolist"):
+    if hasattr(returned, "tolist"):
         returned = returned.tolist()
-    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
+    if type(returned) is not list and (
+        isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable)
+    ):
         raise LengthError(
             f"reward '{name}' returned {_shown(returned)}; expected a list of {count} floats or None, one a completion"
         )
@@ -59,6 +62,8 @@ def _value(value: Any, name: str) -> Value:
     try:
         if isinstance(value, Mapping):
             value = _from_mapping(value, name)
+            if isinstance(value, Breach):
+                return value
         score = as_score(value.score if isinstance(value, Verdict) else value, name)
     except ContractError as error:
         return Breach("contract", str(error))
@@ -67,7 +72,10 @@ def _value(value: Any, name: str) -> Value:
     return dataclasses.replace(value, score=score) if isinstance(value, Verdict) else score
 
 
-def _from_mapping(value: Mapping[str, Any], name: str) -> Verdict:
+def _from_mapping(value: Mapping[str, Any], name: str) -> Verdict | Breach:
+    failure = value.get("failure")
+    if isinstance(failure, Mapping):
+        return Breach(str(failure.get("kind")), str(failure.get("message")))
     key = "score" if "score" in value else "reward"
     if key not in value:
         raise ContractError(f"reward '{name}' returned a mapping without 'score': {sorted(map(str, value))}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -60,6 +60,7 @@ class ScoringSession:
                 self._waiting_on.setdefault(self.plans[plan.after[0]], []).append(plan)
         self._lock = threading.Lock()
         self._finished = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
         self._error: BaseException | None = None
         self._table: ScoreTable | None = None
         if self._open_cells == 0:
@@ -102,6 +103,14 @@ class ScoringSession:
                 raise
             self._table = self._scorer.conclude(self, self._error, asked)
         return self._table
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback`, on any thread, as soon as `result` would not wait; at once if that is so now."""
+        with self._lock:
+            if not self._finished.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
 
     @property
     def done(self) -> bool:
@@ -215,7 +224,7 @@ class ScoringSession:
             self._open_cells -= len(indices)
             last = self._open_cells == 0
         if last:
-            self._finished.set()
+            self._finish()
         for waiting, unit in ready:
             self._start(waiting, unit)
 
@@ -230,6 +239,13 @@ class ScoringSession:
             self._error = self._error or error
             calls = list(self._calls)
             self._calls.clear()
-            self._finished.set()
+        self._finish()
         for call in calls:
             call.cancel()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._finished.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()

@@ -22,6 +22,9 @@ class FailureRecord:
     kind: str
     message: str
 
+    def __str__(self) -> str:
+        return self.message if self.message.startswith(self.kind) else f"{self.kind}: {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
@@ -123,7 +126,7 @@ def failure_columns(failures: Iterable[FailureRecord], count: int) -> dict[str, 
     cells: dict[str, dict[int, str]] = defaultdict(dict)
     for failure in failures:
         for index in failure.rollouts:
-            cells[f"{failure.reward}/failure"][index] = f"{failure.kind}: {failure.message}"
+            cells[f"{failure.reward}/failure"][index] = str(failure)
     return {column: _filled(by_index, count) for column, by_index in cells.items()}
 
 

@@ -38,9 +38,7 @@ class Watch:
     def _failures(self, table: ScoreTable, step: int) -> None:
         by_reward: dict[str, list[str]] = {}
         for failure in table.failures:
-            by_reward.setdefault(failure.reward, []).extend(
-                [f"{failure.kind}: {failure.message}"] * len(failure.rollouts)
-            )
+            by_reward.setdefault(failure.reward, []).extend([str(failure)] * len(failure.rollouts))
         for reward, messages in by_reward.items():
             _log.warning("step %d: reward '%s' failed on %d of %d rollouts, first with %s", step, reward, len(messages),
                          len(table.scores), messages[0])  # fmt: skip

@@ -1,0 +1,105 @@
+"""`plaudit serve NAME…`: rewards for trainers on other machines, by HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from plaudit.errors import UsageError
+
+if TYPE_CHECKING:
+    from plaudit.scoring.spec import RewardSpec
+
+HELP = "serve rewards by HTTP, for trainers on other machines"
+DEFAULT_PORT = 8077
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `plaudit serve`."""
+    parser.add_argument("rewards", nargs="+", metavar="NAME", help="math, package.module:name, ./file.py:name, …")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s: this machine only)")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 = any free one (%(default)s)")
+    parser.add_argument(
+        "--options",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help='options of one reward: math={"tolerance": 0.1}',
+    )
+    parser.add_argument("--timeout-s", type=float, metavar="S", help="give up a call after this long, 0 = never")
+    parser.add_argument("--max-mb", type=int, default=64, metavar="MB", help="the largest request (%(default)s)")
+    parser.add_argument(
+        "--max-rollouts", type=int, default=4096, metavar="N", help="the most rollouts in a request (%(default)s)"
+    )
+    parser.epilog = (
+        "Trainers name a served reward as http://127.0.0.1:8077#NAME or https://host/#NAME. The bearer token is "
+        "PLAUDIT_SERVE_TOKEN on both sides; an address that other machines reach is refused without one."
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    try:
+        from aiohttp import web
+    except ImportError:
+        raise UsageError("plaudit serve needs aiohttp: pip install 'plaudit[serve]'") from None
+    from plaudit.plugins.remote import TOKEN_VARIABLE
+    from plaudit.scoring.server import RewardServer
+
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if token is None and not is_loopback(args.host):
+        raise UsageError(f"--host {args.host} lets other machines in: set {TOKEN_VARIABLE} to a secret first")
+    # The runtime's messages speak of a trainer's steps; each failure goes to the trainer that asked.
+    logging.getLogger("plaudit.scoring").setLevel(logging.ERROR)
+    specs = _specs(args)
+    server = RewardServer(specs, token=token, max_mb=args.max_mb, max_rollouts=args.max_rollouts)
+    names = ", ".join(f"#{spec.name}" for spec in specs)
+    try:
+        web.run_app(
+            server.app(), host=args.host, port=args.port, access_log=None, shutdown_timeout=5,
+            print=lambda text: print(f"{text.splitlines()[0]}\nserving {names}", flush=True),
+        )  # fmt: skip
+    except OSError as error:
+        server.close()
+        raise UsageError(f"cannot listen on {args.host}:{args.port}: {error.strerror or error}") from error
+    return 0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _specs(args: argparse.Namespace) -> list[RewardSpec]:
+    from plaudit.plugins.loading import load_reward
+    from plaudit.scoring.spec import RewardSpec, unique_names
+
+    options = _options(args.options)
+    unknown = options.keys() - set(args.rewards)
+    if unknown:
+        raise UsageError(f"--options names '{min(unknown)}', which is not served; served: {', '.join(args.rewards)}")
+    rewards = [load_reward(name, options=options.get(name)) for name in args.rewards]
+    return unique_names([RewardSpec(reward, reward.__name__, timeout_s=args.timeout_s) for reward in rewards])
+
+
+def _options(assignments: list[str]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("={")
+        try:
+            value = json.loads("{" + text) if equals else None
+        except json.JSONDecodeError as error:
+            raise UsageError(f"--options {assignment!r} is not JSON after the =: {error}") from None
+        if not isinstance(value, dict):
+            raise UsageError(f'--options {assignment!r}: expected NAME={{"option": value}}')
+        found[name] = value
+    return found
