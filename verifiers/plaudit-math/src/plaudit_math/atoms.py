@@ -1,0 +1,272 @@
+"""The innermost layer of the parser: literals, symbols, groups, and the functions that take arguments."""
+
+from __future__ import annotations
+
+from plaudit_math import nodes, vocabulary
+from plaudit_math.cursor import Cursor
+from plaudit_math.failures import Unreadable
+from plaudit_math.nodes import Node
+from plaudit_math.tokens import Token
+
+_CLOSERS = {"(": (")", "]", "["), "[": ("]", ")", "["), "]": ("[", "]"), "⟨": ("⟩",), "{set": ("}set",), "{": ("}",)}
+_APPLIED = frozenset("fghFGHPEQ")
+_MULTIPLE = frozenset(["gcd", "lcm", "max", "min", "sup", "inf", "Pr", "Cov", "Var", "P"])
+
+
+class Atoms(Cursor):
+    """Needs from the outer layers: answer(), additive(), factor()."""
+
+    def atom(self) -> Node:
+        token = self.peek()
+        if token.kind == "num":
+            self.position += 1
+            return nodes.number(token.text)
+        if token.kind == "rep":
+            self.position += 1
+            return _repeating(token.text)
+        if token.kind == "const":
+            self.position += 1
+            return ("const", token.text)
+        if token.kind == "sym":
+            self.position += 1
+            return self.symbol(token.text)
+        if token.kind == "fn":
+            self.position += 1
+            return self.function(token)
+        if token.kind == "word":
+            return self.word()
+        if token.kind == "cmd":
+            self.position += 1
+            return self.command(token.text)
+        return self.delimited()
+
+    def symbol(self, name: str) -> Node:
+        """A variable with its index and primes; f(…) where f names a function."""
+        if name in ("e", "i") and not self.at("_", "'"):
+            return ("const", name)
+        name += self.index_text() + self.primes()
+        if self.at("^") and self.peek(1).text == "{" and self.peek(2).text == "'":
+            self.position += 2
+            name += self.primes()
+            self.expect("}")
+        head = name.rstrip("'")
+        inverse = (
+            head in _APPLIED and self.at("^") and [self.peek(i).text for i in (1, 2, 3, 4)] == ["{", "-", "1", "}"]
+        )
+        if inverse:
+            self.position += 5
+            name += "^-1"
+        if (head in _APPLIED or name.endswith("'")) and self.at("(") and not self.peek().spaced:
+            return ("fn", f"call {name}", *self.arguments())
+        return ("sym", name)
+
+    def primes(self) -> str:
+        count = 0
+        while self.at("'", "''"):
+            count += len(self.take().text)
+        return "'" * count
+
+    def index_text(self) -> str:
+        """`_{n+1}` as text; an index is a name, not a value."""
+        if not self.accept("_"):
+            return ""
+        if not self.at("{"):
+            return "_" + self.take().text
+        self.position += 1
+        parts, depth = [], 1
+        while depth:
+            token = self.take()
+            if token.kind == "end":
+                raise Unreadable("an index is never closed")
+            depth += {"{": 1, "}": -1}.get(token.text, 0)
+            parts.append(token.text)
+        return "_" + "".join(parts[:-1])
+
+    def word(self) -> Node:
+        """Unstyled letters in a row are a product, with known functions read out of them: xy, sinx."""
+        token = self.take()
+        if token.styled in ("text", "roman", "operator") or len(token.text) > 4 or not token.text.isascii():
+            raise Unreadable(f"the word {token.text!r}")
+        pieces = _split_letters(token)
+        self.tokens[self.position - 1 : self.position] = pieces
+        self.position -= 1
+        return self.atom()
+
+    def delimited(self) -> Node:
+        if self.at("|", "|("):
+            return self.absolute()
+        if self.at("‖"):
+            self.position += 1
+            inside = self.additive()
+            self.expect("‖")
+            return ("fn", "norm", inside)
+        if self.at("⌊", "⌈"):
+            floor = self.take().text == "⌊"
+            inside = self.inside()
+            self.expect("⌋" if floor else "⌉")
+            return ("fn", "floor" if floor else "ceil", inside)
+        opening = self.accept(*_CLOSERS)
+        if opening is None:
+            raise Unreadable(f"unexpected {self.peek().text or 'end'}")
+        return self.group(opening)
+
+    def inside(self) -> Node:
+        self.enter()
+        bars, self.bars = self.bars, 0
+        found = self.answer()
+        self.bars = bars
+        self.leave()
+        return found
+
+    def absolute(self) -> Node:
+        self.position += 1
+        self.enter()
+        self.bars += 1
+        found = self.additive()
+        self.bars -= 1
+        self.leave()
+        self.expect("|", "|)")
+        return ("fn", "det" if found[0] == "matrix" else "abs", found)
+
+    def group(self, opening: str) -> Node:
+        """(…), […], {…}, ⟨…⟩ and the half-open intervals that mix them."""
+        if opening == "{set" and self.accept("}set"):
+            return ("set", ())
+        if opening in ("(", "{") and self.accept(")", "}"):
+            return ("list", ",", ())
+        inside = self.inside()
+        condition = self.such_that(inside) if opening in ("{set", "{") else None
+        closing = self.expect(*_CLOSERS[opening])
+        if condition is not None:
+            return condition
+        if inside[0] == "list":
+            return _bracketed(opening, closing, inside)
+        if opening in ("{set",):
+            return ("set", (inside,))
+        if opening == "⟨":
+            return ("tuple", (inside,))
+        if closing not in (")", "]", "}") or (opening, closing) in (("(", "]"), ("[", ")")):
+            raise Unreadable("brackets that do not match around one value")
+        if opening == "[" and inside[0] == "bracket":
+            return ("bracket", (inside,))
+        return inside
+
+    def such_that(self, inside: Node) -> Node | None:
+        """{x | x > 2}, {x ∈ ℝ : x > 2}: what stands behind the bar."""
+        if inside[0] == "ratio" and len(inside[1]) == 2 and inside[1][0][0] == "sym":
+            return None
+        if not self.accept("mid", "|", ":"):
+            return None
+        return self.inside()
+
+    def arguments(self) -> tuple[Node, ...]:
+        """(a, b) behind the name of a function, as nodes."""
+        self.expect("(", "[", "{", "{set")
+        inside = self.inside()
+        if self.accept("mid", "|"):
+            inside = ("fn", "given", inside, self.inside())
+        self.expect(")", "]", "}", "}set")
+        return inside[2] if inside[0] == "list" else (inside,)
+
+    def function(self, token: Token) -> Node:
+        """A named function with its power, index and argument: \\sin^2 x, \\log_2 8, \\sqrt[3]{x}, gcd(a, b)."""
+        name = token.text
+        if name == "sqrt":
+            return self.root()
+        base = self.atom() if name in ("log", "lg", "ln") and self.accept("_") else None
+        power = self.power_argument() if self.accept("^") else None
+        if self.accept("_"):
+            base = self.atom()
+        if power is not None and power == nodes.integer(-1):
+            inverse = vocabulary.FUNCTION_SAME.get(f"arc{name}", f"arc{name}")
+            return ("fn", inverse, *self.function_arguments(name))
+        call: Node = ("fn", name, *self.function_arguments(name))
+        if base is not None and name == "log":
+            call = ("fn", "log", *call[2:], base)
+        return ("pow", call, power) if power is not None else call
+
+    def function_arguments(self, name: str) -> tuple[Node, ...]:
+        if self.at("(") or (name in _MULTIPLE and self.at("{set", "[", "{")):
+            return self.arguments()
+        return (self.bare_argument(),)
+
+    def bare_argument(self) -> Node:
+        """\\sin 2t: the factors up to a sign, a relation or the next function."""
+        factors = [self.factor()]
+        while True:
+            token = self.peek()
+            if token.kind in ("fn", "end") or (token.kind == "op" and token.text not in ("{", "|(", "⌊")):
+                break
+            if token.kind == "word" and (token.styled or len(token.text) > 3):
+                break
+            if token.kind == "num" or (token.kind == "cmd" and token.text in ("cdot", "begin", "pmod")):
+                break
+            factors.append(self.factor())
+        argument = nodes.multiply(*factors)
+        if self.at("/") and self.peek(1).kind == "num":
+            self.position += 1
+            argument = ("div", argument, self.factor())
+        return argument
+
+    def root(self) -> Node:
+        degree: Node | None = None
+        if self.at("["):
+            self.position += 1
+            degree = self.inside()
+            self.expect("]")
+        argument = self.atom()
+        if argument[0] == "list":
+            raise Unreadable("a root of a list")
+        return ("fn", "root", argument, degree if degree is not None else nodes.integer(2))
+
+    def power_argument(self) -> Node:
+        """What stands behind ^: a group, or a signed atom."""
+        if self.accept("-"):
+            return nodes.negate(self.atom())
+        if self.accept("+"):
+            return self.atom()
+        return self.atom()
+
+
+def _bracketed(opening: str, closing: str, inside: Node) -> Node:
+    items = inside[2]
+    pair = len(items) == 2
+    if (opening, closing) == ("(", ")"):
+        return ("tuple", items)
+    if opening == "⟨":
+        return ("tuple", items)
+    if opening in ("{set", "{"):
+        return ("set", items)
+    if (opening, closing) == ("[", "]"):
+        return ("bracket", items)
+    if not pair:
+        raise Unreadable("an interval needs two ends")
+    return ("interval", opening in ("(", "]"), items[0], items[1], closing in (")", "["))
+
+
+def _repeating(text: str) -> Node:
+    whole, _, rest = text.partition(".")
+    dots = rest.endswith(("...", "dots", "…"))
+    if dots:
+        digits = rest.rstrip(".…").removesuffix("\\ldots").removesuffix("\\cdots").removesuffix("\\dots")
+        period = digits[-1]
+        return nodes.repeating(whole, digits.rstrip(period), period)
+    fixed = "".join(character for character in rest.partition("\\")[0].partition("(")[0] if character.isdigit())
+    period = "".join(character for character in rest[len(fixed) :] if character.isdigit())
+    if not period:
+        raise Unreadable(f"the repeating decimal {text!r}")
+    return nodes.repeating(whole, fixed, period)
+
+
+def _split_letters(token: Token) -> list[Token]:
+    pieces: list[Token] = []
+    rest, spaced = token.text, token.spaced
+    while rest:
+        name = next((rest[:size] for size in (6, 5, 4, 3) if rest[:size] in vocabulary.FUNCTION_NAMES), None)
+        if name and len(name) < len(rest) + 1 and name not in ("max", "min", "deg", "arg", "det", "Var", "Cov"):
+            pieces.append(Token("fn", vocabulary.FUNCTION_SAME.get(name, name), spaced))
+        else:
+            name = "pi" if rest.startswith("pi") else rest[0]
+            pieces.append(Token("const", "π", spaced) if name == "pi" else Token("sym", name, spaced))
+        rest, spaced = rest[len(name) :], False
+    return pieces

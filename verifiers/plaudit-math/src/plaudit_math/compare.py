@@ -1,0 +1,229 @@
+"""Do two readings answer the same? The rules by shape; symmetric but for the precision of a decimal gold."""
+
+from __future__ import annotations
+
+from plaudit_math import equations, nodes, realsets, words
+from plaudit_math.gatherings import same_collection
+from plaudit_math.logic import same_statement
+from plaudit_math.nodes import Node
+from plaudit_math.policy import Policy
+from plaudit_math.quantities import same_quantity
+from plaudit_math.shapes import assignments, shape
+
+_COLLECTIONS = frozenset(["list", "tuple", "set", "bracket", "matrix"])
+_SETS = frozenset(["interval", "union", "meet", "minus", "bound"])
+
+
+def same(gold: Node, answer: Node, policy: Policy) -> bool:
+    """True if `answer` answers `gold`. Raises NeedsWorker when only symbolic mathematics can tell."""
+    if gold == answer:
+        return True
+    if gold[0] in _WRITTEN or answer[0] in _WRITTEN:
+        return _written(gold, answer, policy)
+    gold, answer = shape(gold), shape(answer)
+    if gold == answer:
+        return True
+    for rule in (_relations, _named, _sets, _collections, _special):
+        verdict = rule(gold, answer, policy)
+        if verdict is not None:
+            return verdict
+    if gold[0] in nodes.SCALARS and answer[0] in nodes.SCALARS:
+        return same_quantity(gold, answer, policy)
+    return False
+
+
+_WRITTEN = frozenset(["text", "choice", "date", "time", "quant"])
+
+
+def _written(gold: Node, answer: Node, policy: Policy) -> bool:
+    tags = {gold[0], answer[0]}
+    if tags == {"text"}:
+        return words.same_words(gold[1], answer[1])
+    if tags == {"date"}:
+        return gold[2:] == answer[2:] and (gold[1] == answer[1] or None in (gold[1], answer[1]))
+    if tags == {"time"}:
+        return _clock(gold) == _clock(answer) or (gold[1:4] == answer[1:4] and "" in (gold[4], answer[4]))
+    if tags == {"quant"}:
+        return same(gold[1], answer[1], policy)
+    if "choice" in tags:
+        return _choice(gold, answer, policy)
+    return False
+
+
+def _clock(time: Node) -> tuple[int, int, int]:
+    hour = time[1] % 12 + 12 if time[4] == "p" else time[1] % 12 if time[4] == "a" else time[1]
+    return hour, time[2], time[3]
+
+
+def _choice(gold: Node, answer: Node, policy: Policy) -> bool:
+    """A letter meets the same letter, and the value beside it meets a value."""
+    if gold[0] == answer[0] == "choice":
+        if None in (gold[2], answer[2]):
+            return gold[1] == answer[1]
+        return gold[1] == answer[1] and same(gold[2], answer[2], policy)
+    choice, other = (gold, answer) if gold[0] == "choice" else (answer, gold)
+    return choice[2] is not None and other[0] not in _WRITTEN and same(choice[2], other, policy)
+
+
+def _relations(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    """Two equations or two inequalities."""
+    if gold[0] != "rel" or answer[0] != "rel":
+        return None
+    first, second = equations.assigned(gold), equations.assigned(answer)
+    if first and second:
+        if first[0] == second[0] or (policy.any_variable and first[0][0] == second[0][0] == "sym"):
+            return same(first[1], second[1], policy) or equations.same_relation(gold, answer)
+        if _is_call(first[0]) or _is_call(second[0]):
+            return _same_function(first, second, policy)
+    left, right = realsets.real_set(gold), realsets.real_set(answer)
+    if left and right and "=" not in gold[1] + answer[1]:
+        return _same_real_set(left, right, policy)
+    return equations.same_relation(gold, answer)
+
+
+def _is_call(node: Node) -> bool:
+    return node[0] == "fn" and node[1].startswith("call ")
+
+
+def _same_function(first: tuple[Node, Node], second: tuple[Node, Node], policy: Policy) -> bool:
+    """f(x) = x² and g(x) = x², y = x²: one function is asked for, its name is free; its argument is not."""
+    arguments = [name[2:] for name, _ in (first, second) if _is_call(name)]
+    if len(arguments) == 2 and (
+        arguments[0] != arguments[1] or not nodes.symbols(first[0]) or not nodes.symbols(second[0])
+    ):
+        return False
+    if len(arguments) == 2 and first[0][1][5:] == "P":
+        return first[0] == second[0] and same(first[1], second[1], policy)
+    return same(first[1], second[1], policy)
+
+
+def _named(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    """x = 11 against 11; x = 2, y = 3 against (2, 3) or against the same in another order."""
+    left, right = assignments(gold), assignments(answer)
+    if left and right:
+        return _same_assignments(left, right, policy)
+    if not left and not right:
+        return _closed(gold, answer, policy)
+    pairs, other = (left, answer) if left else (right, gold)
+    if pairs is None or other[0] == "rel" or (other[0] == "list" and any(item[0] == "rel" for item in other[2])):
+        if pairs is not None and gold[0] == answer[0] == "list":
+            return same_collection(gold, answer, policy, same)
+        return _set_of(gold, answer, policy)
+    names = [name for name, _ in pairs]
+    if len(pairs) == 1:
+        value: Node = pairs[0][1]
+    elif len(set(names)) == 1:
+        value = ("list", "or", tuple(item for _, item in pairs))
+    elif len(set(names)) == len(names) and other[0] in ("tuple", "list"):
+        if all(name[0] == "sym" and len(name[1]) == 1 for name in names):
+            pairs = sorted(pairs, key=lambda pair: pair[0][1])
+        value = ("tuple", tuple(item for _, item in pairs))
+        other = ("tuple", other[-1])
+    else:
+        return False
+    if len(pairs) == 1 and value[0] == "tuple" and names[0][0] == "tuple":
+        return None
+    return same(value, other, policy) if left else same(other, value, policy)
+
+
+def _set_of(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    left, right = realsets.real_set(gold), realsets.real_set(answer)
+    return _same_real_set(left, right, policy) if left and right else False
+
+
+def _closed(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    """3·20 = 60 is 60."""
+    for first, second in ((gold, answer), (answer, gold)):
+        if first[0] == "rel" and second[0] in nodes.SCALARS:
+            value = equations.closed_value(first)
+            return value is not None and same_quantity(value, second, policy)
+    return None
+
+
+def _same_assignments(left: list[tuple[Node, Node]], right: list[tuple[Node, Node]], policy: Policy) -> bool:
+    if len(left) != len(right):
+        return False
+    if policy.any_variable and len(left) == 1:
+        return same(left[0][1], right[0][1], policy)
+    rest = list(right)
+    for name, value in left:
+        found = next((pair for pair in rest if pair[0] == name and same(value, pair[1], policy)), None)
+        if found is None:
+            return False
+        rest.remove(found)
+    return True
+
+
+def _sets(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    """Intervals, unions and solved inequalities. Two pairs in parentheses stay pairs."""
+    if not (
+        {gold[0], answer[0]} & _SETS or _is_inequality(gold) or _is_inequality(answer) or _is_set_name(gold, answer)
+    ):
+        return None
+    left, right = realsets.real_set(gold), realsets.real_set(answer)
+    if left is None or right is None:
+        return None if left is right is None else False
+    return _same_real_set(left, right, policy)
+
+
+def _is_inequality(node: Node) -> bool:
+    items = node[2] if node[0] == "list" else (node,)
+    return (bool(items) and all(item[0] == "rel" and "=" not in item[1] for item in items)) or node[0] == "logic"
+
+
+def _is_set_name(gold: Node, answer: Node) -> bool:
+    return (
+        any(node in (("const", "ℝ"), ("const", "∅")) for node in (gold, answer))
+        or ("bracket" in (gold[0], answer[0])
+        and (gold[0] in ("rel", "interval") or answer[0] in ("rel", "interval")))
+    )
+
+
+def _same_real_set(left: realsets.RealSet, right: realsets.RealSet, policy: Policy) -> bool:
+    if left.variable and right.variable and left.variable != right.variable and not policy.any_variable:
+        return False
+    return realsets.same_set(left, right, lambda a, b: same(a, b, policy))
+
+
+def _collections(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    if gold[0] not in _COLLECTIONS and answer[0] not in _COLLECTIONS:
+        return None
+    return same_collection(gold, answer, policy, same)
+
+
+def _special(gold: Node, answer: Node, policy: Policy) -> bool | None:
+    """Congruences, ratios, statements, cases."""
+    tags = (gold[0], answer[0])
+    if tags == ("cong", "cong"):
+        return _congruent(gold, answer, policy)
+    if "ratio" in tags:
+        return _ratio(gold, answer, policy)
+    if "logic" in tags:
+        return tags == ("logic", "logic") and same_statement(gold, answer)
+    if tags == ("cases", "cases"):
+        rows = [("tuple", row) for row in gold[1]], [("tuple", row) for row in answer[1]]
+        return same_collection(("list", ",", tuple(rows[0])), ("list", ",", tuple(rows[1])), policy, same)
+    return None
+
+
+def _congruent(gold: Node, answer: Node, policy: Policy) -> bool:
+    if None not in (gold[1], answer[1]) and gold[1] != answer[1] and not policy.any_variable:
+        return False
+    if not same(gold[3], answer[3], policy):
+        return False
+    remainders = [("fn", "mod", node[2], node[3]) for node in (gold, answer)]
+    return same(remainders[0], remainders[1], policy)
+
+
+def _ratio(gold: Node, answer: Node, policy: Policy) -> bool:
+    """1 : 2 : 3 = 2 : 4 : 6; a : b stands for a/b too."""
+    if gold[0] == answer[0] == "ratio":
+        left, right = gold[1], answer[1]
+        if len(left) != len(right) or policy.is_time:
+            return False
+        crossed = zip(left[1:], right[1:], strict=True)
+        return all(same(("mul", left[0], b), ("mul", right[0], a), policy) for a, b in crossed)
+    ratio, other = (gold, answer) if gold[0] == "ratio" else (answer, gold)
+    if len(ratio[1]) != 2 or other[0] not in nodes.SCALARS or policy.is_time:
+        return False
+    return same(("div", *ratio[1]), other, policy)
