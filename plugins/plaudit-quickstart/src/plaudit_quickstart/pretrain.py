@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import random
 import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from . import data
@@ -20,28 +22,33 @@ PEAK_LEARNING_RATE = 4e-3
 IGNORED = -100
 
 
-def batches(tokenizer: Any, seed: int) -> Any:
+def batches(tokenizer: Any, seed: int) -> Iterator[tuple[Any, Any]]:
     """Endless batches (input_ids, labels), both (B, T) int64, right-padded; prompt and padding have label -100."""
-    import torch
-
     rng = random.Random(seed)
     sources = {task: pairs(task, "train", rng) for task in (ADDITION, LARGER)}
     while True:
-        rows = []
+        prompts, completions = [], []
         for task, source in sources.items():
-            for _ in range(ROWS[task.name]):
-                a, b = next(source)
-                prompt = tokenizer(task.prompt(a, b))["input_ids"]
-                text = demonstration(task, a, b, rng, sloppiness=SLOPPINESS[task.name])
-                rows.append((prompt, [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]))
-        width = max(len(prompt) + len(completion) for prompt, completion in rows)
-        ids = torch.full((len(rows), width), tokenizer.pad_token_id)
-        labels = torch.full((len(rows), width), IGNORED)
-        for index, (prompt, completion) in enumerate(rows):
-            end = len(prompt) + len(completion)
-            ids[index, :end] = torch.tensor(prompt + completion)
-            labels[index, len(prompt) : end] = torch.tensor(completion)
-        yield ids, labels
+            for a, b in islice(source, ROWS[task.name]):
+                prompts.append(task.prompt(a, b))
+                completions.append(demonstration(task, a, b, rng, sloppiness=SLOPPINESS[task.name]))
+        yield _padded(tokenizer(prompts)["input_ids"], tokenizer(completions)["input_ids"], tokenizer)
+
+
+def _padded(prompts: list[list[int]], completions: list[list[int]], tokenizer: Any) -> tuple[Any, Any]:
+    import torch
+
+    rows = [
+        (prompt, [*completion, tokenizer.eos_token_id]) for prompt, completion in zip(prompts, completions, strict=True)
+    ]
+    width = max(len(prompt) + len(completion) for prompt, completion in rows)
+    ids = torch.full((len(rows), width), tokenizer.pad_token_id)
+    labels = torch.full((len(rows), width), IGNORED)
+    for index, (prompt, completion) in enumerate(rows):
+        end = len(prompt) + len(completion)
+        ids[index, :end] = torch.tensor(prompt + completion)
+        labels[index, len(prompt) : end] = torch.tensor(completion)
+    return ids, labels
 
 
 def train(model: Any, tokenizer: Any, *, steps: int, seed: int) -> None:
