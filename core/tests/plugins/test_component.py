@@ -156,7 +156,7 @@ def test_only_what_another_process_can_import_has_a_reference(written, reference
     if reference is None:
         assert load_reward(written).component.reference is None
     else:
-        with pytest.raises(ContractError, match=r"takes none of prompts, completions|positional-only"):
+        with pytest.raises(ContractError, match=r"takes neither|positional-only"):
             load_reward(written)
 
 
@@ -384,7 +384,7 @@ def test_what_is_no_component() -> None:
     for odd in (3, None, [lengths]):
         with pytest.raises(ContractError, match="expected a function"):
             load_reward(odd)
-    with pytest.raises(ContractError, match="takes none of prompts, completions, completion_ids"):
+    with pytest.raises(ContractError, match="takes neither 'completions'"):
         load_reward(lambda answer: [1.0])
     with pytest.raises(ContractError, match="has neither verify nor __call__"):
         load_reward(dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,6 +122,23 @@ def test_a_class_takes_its_options_in_init(options: dict[str, Any], says: str) -
     with pytest.raises(UsageError) as caught:
         load_reward(WithInit, options=options)
     assert says in str(caught.value)
+
+
+@dataclass
+class Recorded:
+    """A dataclass is a class like any other."""
+
+    scale: float
+    limit: int = None  # type: ignore[assignment]
+
+    def verify(self, completion: str, reference: str) -> float:
+        return self.scale
+
+
+def test_a_dataclass_and_an_implicit_none() -> None:
+    assert load_reward(Recorded, options={"scale": 2, "limit": None})(completions=["a"], gold=["b"]) == [2.0]
+    with pytest.raises(UsageError, match="option 'limit' is 'x'"):
+        load_reward(Recorded, options={"scale": 2.0, "limit": "x"})
 
 
 def test_a_class_with_its_options_given() -> None:

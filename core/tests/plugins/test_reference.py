@@ -33,6 +33,7 @@ FORMS = [
     (r"C:\rewards\file.py:function", "function", None, r"C:\rewards\file.py", ""),
     ("C:/rewards/file.py:Class.method", "Class.method", None, "C:/rewards/file.py", ""),
     ("./v1.2@x/file.py:f", "f", None, "./v1.2@x/file.py", ""),
+    ("https://host:8000/math/#judge", "judge", None, None, ""),
     ("奖励", "奖励", None, None, ""),
 ]
 
@@ -63,7 +64,8 @@ def test_forms(text: str, name: str, owner: str | None, path: str | None, wanted
         ("math@new", "no version specifier"),
         ("math>=", "no version specifier"),
         ("math>=1,<<2", "no version specifier"),
-        ("https://host/x#name", "is not a reference"),
+        ("https://host/x", "names no served reward"),
+        ("https://host/#a b", "names no served reward"),
     ],
 )
 def test_what_is_no_reference_says_what_to_write(text: str, says: str) -> None:

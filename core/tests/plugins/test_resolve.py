@@ -142,7 +142,7 @@ def test_a_file_of_that_name_is_offered(tmp_path: Path, monkeypatch: pytest.Monk
         ("def verify(:", "cannot be imported: SyntaxError"),
         ("x = 1", "'verify' is not in acme_broken"),
         ("verify = 3", "is a int; expected a function"),
-        ("def verify(answer): return 1.0", "takes none of prompts, completions, completion_ids"),
+        ("def verify(answer): return 1.0", "takes neither 'completions', as a reward, nor 'completion', as a verifier"),
         ("def verify(completion, /, reference): return 1.0", "positional-only"),
         ("class verify: pass", "has neither verify nor __call__"),
         (

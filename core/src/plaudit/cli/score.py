@@ -56,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     from plaudit.run.files import read_rows
 
     output = check_output(Path(args.output or f"{Path(args.data).stem}.scored.jsonl").expanduser())
+    if output.resolve() == Path(args.data).expanduser().resolve():
+        raise UsageError(f"--output {args.output} is the data itself; write the scored rows to another file")
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: expected at least 1")
     reward = load_reward(args.reward, options=_options(args), reference_column=args.reference_column)
     records = read_rows(args.data)[: args.limit]
     rollouts = _rollouts(records, args)

@@ -148,7 +148,7 @@ def check_contract(
     if kind == "environment":
         raise ContractError(f"{origin.label} is an environment; name it under [[environment]], not as a reward")
     if kind == "reward" and not signature.takes_any and not signature.names & REWARD_CONTRACT:
-        raise ContractError(f"{origin.label} takes none of prompts, completions, completion_ids; it is not a reward")
+        raise ContractError(f"{origin.label} takes neither 'completions', as a reward, nor 'completion', as a verifier")
     if kind == "verifier" and "completion" not in signature.names and not signature.takes_any:
         raise ContractError(
             f"{origin.label} takes no 'completion'; a verifier is verify(completion, reference, column…)"

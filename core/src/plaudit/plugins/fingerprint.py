@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import inspect
@@ -22,12 +23,14 @@ _SKIPPED = {"__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache"
 def source_hash(component: Component) -> str | None:
     """SHA-256 over the component's source: its top-level package, or its file when it was loaded from one.
 
-    The same for an editable install and for the wheel built from it. None for a closure or other live object, whose
-    behaviour its source does not fix.
+    The same for an editable install and for the wheel built from it. None for a served reward, and for a closure or
+    other live object: no source fixes what it does.
     """
     if component.reference is None:
         return None
     reference = Reference.parse(component.reference)
+    if reference.url is not None:
+        return None
     if reference.path is not None:
         path = Path(reference.path)
         return hash_files(path.parent, [path])
@@ -109,7 +112,7 @@ def installed_version(distribution: str) -> str | None:
 def _definition(component: Component) -> Any:
     """The function or class that the author wrote, out of the partial and the bound method around it."""
     target: Any = component.target
-    while hasattr(target, "func"):
+    while isinstance(target, functools.partial):
         target = target.func
     owner = getattr(target, "__self__", None)
     if owner is not None:

@@ -8,11 +8,15 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from plaudit.errors import PluginError, UsageError
+
+_FILES = threading.RLock()
+"""Two threads that ask for one file get one module."""
 
 
 def import_attribute(module: str, attribute: str, *, what: str) -> Any:
@@ -39,10 +43,11 @@ def import_file(path: str, attribute: str, *, what: str) -> Any:
         raise UsageError(f"{what}: there is no file {file}")
     stamp = file.stat().st_mtime_ns
     name = f"plaudit_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
-    module = sys.modules.get(name)
-    if module is None or getattr(module, "__plaudit_stamp__", None) != stamp:
-        module = _execute(name, file, what)
-        module.__plaudit_stamp__ = stamp  # type: ignore[attr-defined]
+    with _FILES:
+        module = sys.modules.get(name)
+        if module is None or getattr(module, "__plaudit_stamp__", None) != stamp:
+            module = _execute(name, file, what)
+            module.__plaudit_stamp__ = stamp  # type: ignore[attr-defined]
     return _attribute(module, attribute, what)
 
 

@@ -18,7 +18,7 @@ FIRST_PARTY = {
         "format", "think_format", "think_answer_format", "incremental_format", "xml_count", "soft_overlong",
         "cosine_scaled", "target_length", "repetition", "language", "style", "diversity",
     ),
-    "plaudit-judge": ("judge",),
+    "plaudit-judge": ("judge", "judge_score", "judge_verdict", "judge_pairwise", "judge_ranking"),
     "plaudit-sandbox": ("local", "docker", "e2b"),
     "plaudit-quickstart": ("addition", "larger", "quickstart", "quickstart:addition", "quickstart:larger"),
 }  # fmt: skip

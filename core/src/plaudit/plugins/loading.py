@@ -36,6 +36,8 @@ def load_reward(
     if isinstance(found, Reward):
         return _renamed(found, options, name, reference_column)
     component = build_component(found, options or {}, origin)
+    if reference_column is not None and component.kind == "reward":
+        raise UsageError(f"{origin.label} is a reward function; reference_column is for verifiers")
     if name is not None:
         component = dataclasses.replace(component, name=name)
     return reward_of(component, reference_column=reference_column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import types
 import typing
@@ -39,7 +40,8 @@ def check_options(
     checked = {}
     for name, value in options.items():
         if name in named:
-            checked[name] = _checked(what, name, value, hints.get(name, Any))
+            is_default = value is named[name].default  # `limit: int = None` takes its None
+            checked[name] = value if is_default else _checked(what, name, value, hints.get(name, Any))
         elif takes_any:
             checked[name] = value
         else:
@@ -68,7 +70,7 @@ def annotation_text(annotation: Any) -> str:
 
 def _hints(source: Callable[..., Any]) -> dict[str, Any]:
     function = source.__init__ if inspect.isclass(source) else source
-    while hasattr(function, "func"):
+    while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__annotations__"):
         function = type(function).__call__
