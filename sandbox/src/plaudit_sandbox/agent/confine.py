@@ -10,11 +10,10 @@ import contextlib
 import os
 import resource
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import landlock, seccomp, syscalls, workdir
-from .report import Report
 from .request import Settings
 
 _FIRST_UID, _UIDS = 10_000, 50_000
@@ -42,17 +41,22 @@ class Options:
 class Confinement:
     """One agent's way of confining its runs, one at a time."""
 
-    has_init = False
-    """Whether a run's first process is the init of a PID namespace, which notes the program's exit in the report."""
+    home: str
+    """The working directory's path as programs see it."""
     watches = True
     """Whether `over_limits` is to be asked while a run goes on."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self.home = options.scratch
         self._uid = _FIRST_UID + os.getpid() % _UIDS if options.own_uid and os.geteuid() == 0 else None
         self._reads_all = self._uid is not None and options.landlock and not _open_to_all(options.read_only)
         self._ruleset = landlock.make_ruleset(_readable(options), _writable(options)) if options.landlock else None
         self._look_at = 0.0
+        # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none.
+        self._unix_sockets = not options.landlock
+        if self._uid is None and seccomp.supported():
+            seccomp.install(unix_sockets=self._unix_sockets)
         if self._uid is not None:
             os.chown(options.scratch, self._uid, self._uid)
 
@@ -61,12 +65,8 @@ class Confinement:
         workdir.wipe(self._options.scratch)
         self._look_at = 0.0
 
-    def fork(self) -> int:
-        """Fork the run's first process; 0 in it."""
-        return os.fork()
-
     def begin(self, settings: Settings) -> None:
-        """In the run's first process, before its files are written."""
+        """In the run's process, before its files are written."""
         os.setsid()
         os.chdir(self._options.scratch)
         syscalls.die_with_parent()
@@ -81,10 +81,6 @@ class Confinement:
             return None
         return settings.processes + (0 if self._uid is not None else _tasks_of(os.getuid()))
 
-    def init(self, start: Callable[[], int], report: Report) -> int:
-        """Let `start` set up and become the program; where there is a PID namespace, in a child of this process."""
-        return start()
-
     def lock(self) -> None:
         """The last step: give up every privilege, for good. Descriptors above 2 may still be open."""
         if self._ruleset is not None:
@@ -94,9 +90,8 @@ class Confinement:
         elif self._reads_all:
             syscalls.keep_only_reading()
         syscalls.no_new_privileges()
-        if seccomp.supported():
-            # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none.
-            seccomp.install(unix_sockets=not self._options.landlock)
+        if self._uid is not None and seccomp.supported():
+            seccomp.install(unix_sockets=self._unix_sockets)
 
     def open_scratch(self) -> int:
         """A descriptor of the run's working directory, in the agent."""
@@ -206,11 +201,10 @@ def _kill_all_of(uid: int) -> None:
     os.waitpid(helper, 0)
 
 
-def resident_bytes(root: int | None) -> int:
-    """Resident memory of all descendants of the process `root`, or of all that /proc shows, in bytes."""
+def resident_bytes(root: int) -> int:
+    """Resident memory of all descendants of the process `root`, in bytes."""
     page = resource.getpagesize()
-    pids = _parents() if root is None else _descendants(root)
-    return sum(int(fields[21]) * page for pid in pids if (fields := _fields(pid)))
+    return sum(int(fields[21]) * page for pid in _descendants(root) if (fields := _fields(pid)))
 
 
 def _children() -> list[int]:

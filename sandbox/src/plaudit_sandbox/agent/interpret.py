@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 FILE = "main.py"
@@ -30,19 +30,11 @@ def find_command(command: Sequence[str], search: str | None = None) -> str:
     return found
 
 
-def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """A program's whole environment: `env` over PATH, HOME, TMPDIR, LANG and OMP_NUM_THREADS."""
-    here = os.getcwd()
+def settle_environment(home: str) -> None:
+    """Make this process's environment what programs find: PATH, HOME, TMPDIR, LANG and OMP_NUM_THREADS alone."""
     path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
-    return {"PATH": path, "HOME": here, "TMPDIR": here, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", **env}
-
-
-def reset_environment(env: Mapping[str, str]) -> None:
-    """Make `environment(env)` that of this process, and nothing of the agent's importable."""
     os.environ.clear()
-    os.environ.update(environment(env))
-    for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
-        del sys.modules[name]
+    os.environ.update({"PATH": path, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"})
 
 
 def reset_standard_streams() -> None:

@@ -18,9 +18,9 @@ from .request import Settings, stdin_of
 
 @dataclass(frozen=True)
 class Exit:
-    """How the program's first process ended. status None: it was killed before it could be noted."""
+    """How the program's first process ended: its wait status, CPU seconds with its children's, largest resident set."""
 
-    status: int | None
+    status: int
     cpu_s: float
     max_rss_kb: int
 
@@ -44,7 +44,7 @@ class Job:
         stdin = _stdin(body)
         out, err = stdout.open(), stderr.open()
         try:
-            self.pid = confinement.fork()
+            self.pid = os.fork()
             if self.pid == 0:
                 streams = Streams(stdin, out, err, theirs.fileno() if theirs else None)
                 become_program(confinement, settings, body, streams, self.report, session=session)
@@ -55,11 +55,10 @@ class Job:
                 theirs.close()
         self.peer = Peer(ours) if ours is not None else None
         self.pidfd = _pidfd(self.pid)
-        self._reports_exit = confinement.has_init
         self._exit: Exit | None = None
 
     def kill(self) -> None:
-        """Kill its first process, and in a PID namespace all of them."""
+        """Kill its first process."""
         self._signal(signal.SIGKILL)
 
     def interrupt(self) -> None:
@@ -73,16 +72,10 @@ class Job:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def reap(self) -> Exit:
-        """Wait for its end (in a PID namespace, of all its processes)."""
+        """Wait for its end."""
         if self._exit is None:
             _, status, usage = os.wait4(self.pid, 0)
-            noted = self.report.exited
-            if noted is not None:
-                self._exit = Exit(*noted)
-            else:
-                cpu_s = usage.ru_utime + usage.ru_stime
-                init_was_killed = self._reports_exit and os.WIFSIGNALED(status)
-                self._exit = Exit(None if init_was_killed else status, cpu_s, usage.ru_maxrss)
+            self._exit = Exit(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
         return self._exit
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ def _by_exit(job: Job, settings: Settings, ended: Exit, *, oom_kills: int) -> tu
         return "ok", ""
     if oom_kills or _says_out_of_memory(job):
         return "memory", f"over {settings.memory >> 20} MiB"
-    if code is None or code < 0:
+    if code < 0:
         if ended.cpu_s >= settings.cpu_s:
             return "timeout", f"used more than {settings.cpu_s:g} CPU seconds"
         return "killed", _describe(ended)
@@ -89,12 +89,10 @@ def _says_out_of_memory(job: Job) -> bool:
     return b"MemoryError" in last or any(words in tail for words in _OUT_OF_MEMORY[1:])
 
 
-def _exit_code(ended: Exit) -> int | None:
-    return None if ended.status is None else os.waitstatus_to_exitcode(ended.status)
+def _exit_code(ended: Exit) -> int:
+    return os.waitstatus_to_exitcode(ended.status)
 
 
 def _describe(ended: Exit) -> str:
     code = _exit_code(ended)
-    if code is None:
-        return "killed from outside"
     return f"signal {-code}" if code < 0 else f"exit code {code}"

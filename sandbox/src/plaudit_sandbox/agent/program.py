@@ -44,29 +44,16 @@ def become_program(
     """In the forked child: confine it and run the program. Never returns; failures before it go to `report`."""
     try:
         confinement.begin(settings)
-
-        def start() -> int:
-            _connect(streams)
-            _volunteer_for_oom()
-            if session:
-                return _session(confinement, settings, report)
-            if body is None:
-                raise ValueError("a run needs a body")
-            return _program(confinement, settings, read_body(body), report)
-
-        code = confinement.init(start, report)
+        _connect(streams)
+        if session:
+            code = _session(confinement, settings, report)
+        elif body is not None:
+            code = _program(confinement, settings, read_body(body), report)
+        else:
+            raise ValueError("a run needs a body")
     except BaseException as error:
         _fail(report, error)
     os._exit(code)
-
-
-def _volunteer_for_oom() -> None:
-    """When memory runs out, the kernel is to take the program and not the agent that serves it."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        return
 
 
 def _fail(report: Report, error: BaseException) -> NoReturn:
@@ -93,7 +80,7 @@ def _close_others(*, keep_control: bool) -> None:
 
 def _program(confinement: Confinement, settings: Settings, spec: Specification, report: Report) -> int:
     workdir.place(spec.files)
-    interpret.reset_environment(spec.env)
+    os.environ.update(spec.env)
     cpu_s = settings.compile_timeout_s if spec.compile else settings.cpu_s
     set_limits(settings, cpu_s=cpu_s, tasks=confinement.task_limit(settings))
     confinement.lock()
@@ -143,7 +130,6 @@ def _command(spec: Specification, settings: Settings, report: Report) -> int:
 
 
 def _session(confinement: Confinement, settings: Settings, report: Report) -> int:
-    interpret.reset_environment({})
     set_limits(settings, cpu_s=_SESSION_CPU_S, tasks=confinement.task_limit(settings))
     confinement.lock()
     _close_others(keep_control=True)

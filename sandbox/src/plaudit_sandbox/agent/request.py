@@ -1,12 +1,12 @@
 """What one run was asked for, as it lies in a frame.
 
 The head holds only numbers and the paths to collect, because the agent parses it and lives on; everything else lies in
-the body (a JSON specification, stdin, source, files), which only the process of that run reads.
+the body (a marshalled specification, stdin, source, files), which only the process of that run reads.
 """
 
 from __future__ import annotations
 
-import json
+import marshal
 import mmap
 import struct
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from typing import Any
 from .frames import Head
 
 _LENGTHS = struct.Struct(">II")
+_MARSHAL_VERSION = 2  # understood by every Python 3
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def read_body(body: mmap.mmap | bytes) -> Specification:
     text_length, stdin_length = _LENGTHS.unpack_from(body)
     view = memoryview(body)
     offset = _LENGTHS.size + stdin_length
-    spec: dict[str, Any] = json.loads(bytes(view[offset : offset + text_length]))
+    spec: dict[str, Any] = marshal.loads(view[offset : offset + text_length])
     offset += text_length
     buffers = []
     for length in spec["lengths"]:
@@ -89,5 +90,5 @@ def read_body(body: mmap.mmap | bytes) -> Specification:
 def pack_body(spec: dict[str, Any], stdin: bytes, source: bytes, files: Mapping[str, bytes]) -> bytes:
     """The body for `spec` (kind, arguments, command, compile, env), as `read_body` reads it."""
     lengths = [len(source), *map(len, files.values())]
-    text = json.dumps({**spec, "files": list(files), "lengths": lengths}).encode()
+    text = marshal.dumps({**spec, "files": list(files), "lengths": lengths}, _MARSHAL_VERSION)
     return b"".join([_LENGTHS.pack(len(text), len(stdin)), stdin, text, source, *files.values()])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Mapping, Sequence
 
 from . import syscalls
 
@@ -18,6 +19,7 @@ _X32_BIT = 0x40000000
 _NAMESPACE_FLAGS = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX = 1
+_PRIO_PROCESS = 0
 
 Instruction = tuple[int, int, int, int]
 Rule = int | list[Instruction]
@@ -47,16 +49,14 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "setgroups": (116, 159), "capset": (126, 91),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "shmdt": (67, 197), "semget": (64, 190),
     "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189),
-    "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181),
+    "msgrcv": (70, 188), "msgctl": (71, 187), "ioprio_set": (251, 30), "mq_open": (240, 180), "mq_unlink": (241, 181),
     "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235), "set_mempolicy": (238, 237),
 }  # fmt: skip
 # Calls that act on another process when this argument is not 0.
 _SELF_ONLY = {
     "prlimit64": ((302, 261), 0), "sched_setaffinity": ((203, 122), 0), "sched_setscheduler": ((144, 119), 0),
-    "sched_setparam": ((142, 118), 0), "sched_setattr": ((314, 274), 0), "setpriority": ((141, 140), 1),
-    "ioprio_set": ((251, 30), 1),
-}  # fmt: skip
-_CLONE, _CLONE3, _SOCKET, _IOCTL = (56, 220), (435, 435), (41, 198), (16, 29)
+    "sched_setparam": ((142, 118), 0), "sched_setattr": ((314, 274), 0), }  # fmt: skip
+_CLONE, _CLONE3, _SOCKET, _IOCTL, _SETPRIORITY = (56, 220), (435, 435), (41, 198), (16, 29), (141, 140)
 _NEWEST = 462
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
@@ -66,20 +66,44 @@ def supported() -> bool:
     return syscalls.MACHINE in _ARCHITECTURES
 
 
-def install(*, unix_sockets: bool) -> None:
-    """Load the filter into this process, for good. Sets no_new_privs. Raises OSError where it cannot."""
-    filter_ = _filters[unix_sockets]
-    syscalls.no_new_privileges()
+def install(*, unix_sockets: bool, allow: Sequence[str] = ()) -> None:
+    """Load the filter into this process and its children, for good. Sets no_new_privs. Raises OSError where it cannot.
+
+    allow: names of denied calls that this process itself still needs; `deny` them before a program runs.
+    """
+    rules = _rules(_ARCHITECTURES[syscalls.MACHINE][0], unix_sockets)
+    for name in allow:
+        rules.pop(number_of(name), None)
+    _load_filter(assemble(syscalls.MACHINE, rules))
+
+
+def make_denial(names: Sequence[str]) -> Filter:
+    """A small filter that denies a few calls by name, to be loaded with `deny`."""
+    return Filter(assemble(syscalls.MACHINE, dict.fromkeys(map(number_of, names), _EPERM)))
+
+
+def deny(denial: Filter) -> None:
+    """Load a filter into this process, for good; it needs no_new_privs. Raises OSError where it cannot."""
     syscalls.check(
-        syscalls.prctl(syscalls.PR_SET_SECCOMP, syscalls.SECCOMP_MODE_FILTER, ctypes.c_void_p(filter_.address)),
+        syscalls.prctl(syscalls.PR_SET_SECCOMP, syscalls.SECCOMP_MODE_FILTER, denial.pointer),
         "seccomp",
     )
 
 
-def assemble(machine: str, *, unix_sockets: bool) -> Program:
+def number_of(name: str) -> int:
+    """A denied call's number on this machine; -1 where the architecture has no such call."""
+    number = _DENIED[name][_ARCHITECTURES[syscalls.MACHINE][0]]
+    return -1 if number is None else number
+
+
+def _load_filter(program: Program) -> None:
+    syscalls.no_new_privileges()
+    deny(Filter(program))
+
+
+def assemble(machine: str, rules: Mapping[int, Rule]) -> Program:
     """The filter's instructions (code, jump if true, jump if false, constant)."""
-    column, audit_arch = _ARCHITECTURES[machine]
-    rules = _rules(column, unix_sockets)
+    audit_arch = _ARCHITECTURES[machine][1]
     return [
         *(_load(4), (_JEQ, 1, 0, audit_arch), _ret(_KILL)),
         *(_load(0), (_JGE, 0, 1, _X32_BIT), _ret(_KILL)),
@@ -99,6 +123,9 @@ def _rules(column: int, unix_sockets: bool) -> dict[int, Rule]:
     # glibc falls back from clone3, whose flags a filter cannot read, to clone.
     rules[_CLONE3[column]] = _ENOSYS
     rules[_CLONE[column]] = [_argument(0), (_JSET, 0, 1, _NAMESPACE_FLAGS), _ret(_EPERM), _ret(_ALLOW)]
+    rules[_SETPRIORITY[column]] = [
+        *(_argument(0), (_JEQ, 0, 2, _PRIO_PROCESS), _argument(1), (_JEQ, 1, 0, 0), _ret(_EPERM), _ret(_ALLOW)),
+    ]
     rules[_IOCTL[column]] = [
         *(_argument(1), (_JEQ, 1, 0, _TIOCSTI), (_JEQ, 0, 1, _TIOCLINUX), _ret(_EPERM), _ret(_ALLOW)),
     ]
@@ -130,7 +157,7 @@ def _ret(action: int) -> Instruction:
     return (_RET, 0, 0, action)
 
 
-class _Filter:
+class Filter:
     """A sock_fprog in memory that stays where it is."""
 
     def __init__(self, program: Program) -> None:
@@ -138,9 +165,4 @@ class _Filter:
         self._code = ctypes.create_string_buffer(packed, len(packed))
         header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(self._code))
         self._header = ctypes.create_string_buffer(header, len(header))
-        self.address = ctypes.addressof(self._header)
-
-
-_filters = (
-    {flag: _Filter(assemble(syscalls.MACHINE, unix_sockets=flag)) for flag in (False, True)} if supported() else {}
-)
+        self.pointer = ctypes.c_void_p(ctypes.addressof(self._header))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import mmap
 import os
@@ -9,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import outcome
+from . import interpret, outcome, syscalls
 from .confine import Confinement
 from .frames import Channel, Closed, Head
 from .job import Job
@@ -30,10 +31,8 @@ class Agent:
     def serve(self) -> None:
         """Answer requests. Returns when the client is gone."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if os.getpid() == 1:
-                signal.signal(number, signal.SIG_IGN)
-        gc.collect()
-        gc.freeze()
+            signal.signal(number, signal.SIG_IGN)
+        self._settle()
         python = ".".join(map(str, sys.version_info[:3]))
         self._channel.send({"op": "hello", "version": VERSION, "tier": self._tier, "python": python})
         try:
@@ -43,6 +42,18 @@ class Agent:
                     self._answer(head, body)
         except Closed:
             return
+
+    def _settle(self) -> None:
+        """Once, so that no run pays for it: nothing of the agent is importable, no exec gains a capability."""
+        for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
+            del sys.modules[name]
+        syscalls.drop_bounding_set()
+        interpret.settle_environment(self._confinement.home)
+        # When memory runs out, the kernel is to take a program and not whoever asked for it.
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+        gc.collect()
+        gc.freeze()
 
     def _answer(self, head: Head, body: mmap.mmap | None) -> None:
         try:

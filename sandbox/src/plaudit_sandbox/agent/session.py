@@ -34,6 +34,7 @@ def serve_cells(descriptor: int) -> None:
     main = interpret.main_module(())
     main.__dict__["__plaudit_show__"] = interpret.show
     host.offer(descriptor)
+    environment = dict(os.environ)
     number = 0
     while True:
         try:
@@ -47,7 +48,7 @@ def serve_cells(descriptor: int) -> None:
             spec = read_body(body)
             interrupts.armed = True
             try:
-                code, built = _run(spec, main.__dict__, number)
+                code, built = _run(spec, main.__dict__, number, environment)
             except KeyboardInterrupt:
                 print("KeyboardInterrupt", file=sys.stderr)
                 code = 130
@@ -68,16 +69,17 @@ def serve_cells(descriptor: int) -> None:
         )
 
 
-def _run(spec: Specification, namespace: dict[str, Any], number: int) -> tuple[int, bool]:
+def _run(spec: Specification, namespace: dict[str, Any], number: int, environment: dict[str, str]) -> tuple[int, bool]:
     """(exit code, whether it compiled)."""
     workdir.place(spec.files)
     stdin = _descriptor_of(spec.stdin)
     try:
         if spec.kind == "command":
-            return _run_command(spec, stdin)
+            return _run_command(spec, stdin, environment)
         os.dup2(stdin, 0)
         sys.stdin = interpret.text_stream(0, "r")
-        interpret.reset_environment(spec.env)
+        os.environ.clear()
+        os.environ.update({**environment, **spec.env})
         sys.argv = [interpret.FILE, *spec.arguments]
         try:
             code = interpret.compile_cell(bytes(spec.source), f"cell {number}")
@@ -89,9 +91,9 @@ def _run(spec: Specification, namespace: dict[str, Any], number: int) -> tuple[i
         os.close(stdin)
 
 
-def _run_command(spec: Specification, stdin: int) -> tuple[int, bool]:
+def _run_command(spec: Specification, stdin: int, environment: dict[str, str]) -> tuple[int, bool]:
     sys.stdout.flush()
-    env = interpret.environment(spec.env)
+    env = {**environment, **spec.env}
     for step, stream in ((spec.compile, 2), (spec.command, 1)):
         if not step:
             continue

@@ -55,12 +55,16 @@ def die_with_parent(signal_number: int = 9) -> None:
     check(prctl(PR_SET_PDEATHSIG, signal_number), "pdeathsig")
 
 
-def drop_capabilities() -> None:
-    """Give up every capability for good, the bounding set included."""
+def drop_bounding_set() -> None:
+    """No exec of this process or its children can give them a capability that they have not."""
     for capability in range(_LAST_CAPABILITY + 1):
         if prctl(PR_CAPBSET_DROP, capability) < 0:
             break
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability that this process has."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
 

@@ -10,6 +10,8 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from collections.abc import Hashable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 
 from plaudit_sandbox.errors import InfrastructureFailure, SandboxError, SandboxRefused
 from plaudit_sandbox.limits import Limits
+from plaudit_sandbox.local.mounts import visible_paths
 from plaudit_sandbox.local.tiers import TIERS, describe
 from plaudit_sandbox.protocol import Isolation, Transport
 from plaudit_sandbox.ranks import share_of_machine
@@ -28,6 +31,10 @@ import sys, json
 sys.path.append(sys.argv[1])
 from plaudit_sandbox.local.nursery import main
 sys.path.remove(sys.argv[1])
+import site
+site.setquit()
+site.setcopyright()
+site.sethelper()
 main(**json.loads(sys.argv[2]))
 """
 
@@ -127,9 +134,15 @@ class _NurseryClient:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
-            settings = json.dumps({"descriptor": theirs.fileno(), "tier": tier, "preload": list(preload)})
+            settings = {
+                "descriptor": theirs.fileno(),
+                "tier": tier,
+                "preload": list(preload),
+                "packages": _packages(),
+                "visible": visible_paths(),
+            }
             process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, str(_source_folder()), settings],
+                [sys.executable, "-I", "-S", "-c", _BOOT, str(_source_folder()), json.dumps(settings)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -267,7 +280,13 @@ def _source_folder() -> Path:
     return Path(spec.origin).parent.parent
 
 
+def _packages() -> list[str]:
+    """Where the packages of this Python lie: without `site`, so that no .pth file runs or adds other folders."""
+    return list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
+
+
 def _nursery_environment() -> dict[str, str]:
     """What this Python needs to start and no more: the nursery's environment can be read by every program."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PYTHONHOME") if name in os.environ}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", **kept}
+    fixed = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+    return {**kept, **fixed, "TMPDIR": tempfile.gettempdir()}

@@ -1,20 +1,17 @@
 """The strongest tier: user, PID, mount, network, IPC, UTS and cgroup namespaces, in ctypes.
 
-A slot is a keeper (the nursery's child) and, in the namespaces, a zygote that serves. Each run gets a PID namespace
-with an init, a /proc that shows only it, and a /tmp in memory.
+A slot is a keeper (the nursery's child) and, in the namespaces, a zygote that serves as their init. Each run is a fork
+of it with a /tmp in memory, and takes nothing of an earlier one but the next process ids.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import NoReturn
 
 from plaudit_sandbox.agent import confine, seccomp, syscalls
-from plaudit_sandbox.agent.report import Report, wait_and_report
 from plaudit_sandbox.agent.request import Settings
 from plaudit_sandbox.agent.syscalls import check, libc
 from plaudit_sandbox.local import mounts
@@ -25,7 +22,7 @@ NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 _ALL = NEWUSER | NEWPID | NEWNET | NEWIPC | NEWUTS | NEWNS | NEWCGROUP
 _NOBODY = 65534
 _INSIDE = 1000
-_SLOT_TASKS = 3
+_ZYGOTE_CALLS = ("mount", "umount2", "capset")
 _PROC_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
@@ -57,9 +54,17 @@ def enter(base: str, paths: Sequence[str]) -> None:
     if not as_root:
         mounts.enter_root(base, paths)
     libc.sethostname(b"sandbox", 7)
-    mounts.mount("proc", "/proc", "proc", _PROC_FLAGS)
+    _mount_proc()
     mounts.seal_root()
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+
+
+def _mount_proc() -> None:
+    """A /proc of these namespaces, without what it tells of the machine where the kernel can leave that out (5.8)."""
+    try:
+        mounts.mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
+    except OSError:
+        mounts.mount("proc", "/proc", "proc", _PROC_FLAGS)
 
 
 def _keep(zygote: int) -> NoReturn:
@@ -70,15 +75,19 @@ def _keep(zygote: int) -> NoReturn:
 
 
 class NamespaceConfinement(confine.Confinement):
-    """Runs in fresh PID namespaces over a /tmp of their own."""
+    """Runs in the slot's namespaces over a /tmp of their own.
 
-    has_init = True
+    The zygote is PID 1 there: a program cannot signal it, and one kill(-1) ends all that a run left.
+    """
+
+    home = "/tmp"
 
     def __init__(self, group: SlotGroup | None) -> None:
         self._group = group
+        # The zygote keeps what it needs for a run's /tmp; `lock` takes that from the program.
+        self._rest = seccomp.make_denial(_ZYGOTE_CALLS)
+        seccomp.install(unix_sockets=True, allow=_ZYGOTE_CALLS)
         self.watches = group is None
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self._own_proc = os.stat("/proc").st_dev
         self._look_at = 0.0
 
     def prepare(self, settings: Settings) -> None:
@@ -89,51 +98,20 @@ class NamespaceConfinement(confine.Confinement):
         if self._group is not None:
             self._group.limit_memory(settings.memory)
 
-    def fork(self) -> int:
-        """Fork the init of a new PID namespace."""
-        check(libc.unshare(NEWPID), "unshare pid")
-        try:
-            pid = os.fork()
-        except OSError:
-            self._return_to_own_pids()
-            raise
-        if pid:
-            self._return_to_own_pids()
-        return pid
-
-    def _return_to_own_pids(self) -> None:
-        check(libc.setns(self._own_pids, NEWPID), "setns")
-
     def begin(self, settings: Settings) -> None:
-        """As init: a /proc that shows this namespace alone, and nothing of the machine."""
-        try:
-            mounts.mount("proc", "/proc", "proc", _PROC_FLAGS, "subset=pid")
-        except OSError:  # before Linux 5.8
-            mounts.mount("proc", "/proc", "proc", _PROC_FLAGS)
+        """Into the run's /tmp, and a session of its own."""
+        os.setsid()
         os.chdir("/tmp")
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
 
     def task_limit(self, settings: Settings) -> int | None:
-        """RLIMIT_NPROC counts in this user namespace: the zygote and the init come on top."""
-        return settings.processes + _SLOT_TASKS - 1
-
-    def init(self, start: Callable[[], int], report: Report) -> int:
-        """Become the program in a child, so that signals and orphans are as they are elsewhere."""
-        program = os.fork()
-        if program == 0:
-            os.setsid()
-            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
-            return start()
-
-        def forward(number: int, frame: FrameType | None) -> None:
-            os.kill(program, number)
-
-        signal.signal(signal.SIGINT, forward)
-        wait_and_report(program, report)
+        """RLIMIT_NPROC counts in the slot's user namespace: the zygote comes on top."""
+        return settings.processes + 1
 
     def lock(self) -> None:
         """Give up every capability, and the system calls that need none but are dangerous."""
         syscalls.drop_capabilities()
-        seccomp.install(unix_sockets=True)
+        seccomp.deny(self._rest)
 
     def open_scratch(self) -> int:
         """A descriptor of the run's /tmp, which the zygote shares."""
@@ -144,7 +122,7 @@ class NamespaceConfinement(confine.Confinement):
         if now < self._look_at:
             return None
         self._look_at = now + confine.LOOK_EVERY_S
-        if confine.resident_bytes(None) > settings.memory:
+        if confine.resident_bytes(os.getpid()) > settings.memory:
             return "memory", f"its processes together over {settings.memory >> 20} MiB"
         return None
 
@@ -153,7 +131,6 @@ class NamespaceConfinement(confine.Confinement):
         return self._group.kills() if self._group is not None else 0
 
     def clean(self) -> None:
-        """Unmount what the run saw. Its processes ended with their namespace."""
-        if os.stat("/proc").st_dev != self._own_proc:
-            mounts.unmount("/proc")
+        """End what the run left, and drop its files with their mount."""
+        confine.end_descendants(None)
         mounts.unmount("/tmp")

@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -39,10 +38,10 @@ class Nursling:
 class Nursery:
     """Serves one control socket (SOCK_SEQPACKET, a JSON object a message)."""
 
-    def __init__(self, control: socket.socket, tier: str) -> None:
-        self._control, self._tier = control, tier
+    def __init__(self, control: socket.socket, tier: str, visible: list[str]) -> None:
+        self._control, self._tier, self._visible = control, tier, visible
         self._slots: dict[int, Nursling] = {}
-        self._root = tempfile.mkdtemp(prefix="plaudit-root-")
+        self._root = _make_folder("root")
         self._hierarchy = cgroup.find()
         if self._hierarchy is not None:
             cgroup.sweep(self._hierarchy)
@@ -79,7 +78,7 @@ class Nursery:
         group = None
         if self._hierarchy is not None:
             group = cgroup.SlotGroup(self._hierarchy, f"{cgroup.PREFIX}{os.getpid()}-{number}")
-        scratch = None if self._tier == "namespaces" else tempfile.mkdtemp(prefix="plaudit-run-")
+        scratch = None if self._tier == "namespaces" else _make_folder(f"run-{number}")
         pid = os.fork()
         if pid == 0:
             self._become_slot(channel, group, scratch)
@@ -94,10 +93,12 @@ class Nursery:
             if group is not None:
                 group.join()
             if scratch is None:
-                namespaces.enter(self._root, mounts.visible_paths())
+                namespaces.enter(self._root, self._visible)
                 confinement: Confinement = namespaces.NamespaceConfinement(group)
             else:
-                confinement = Confinement(_plain_options(scratch, self._tier, group))
+                confinement = Confinement(
+                    _plain_options(scratch, self._tier, [*self._visible, *mounts.settings_paths()], group)
+                )
                 syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
             Agent(frames, confinement, self._tier).serve()
         except Closed:
@@ -131,7 +132,7 @@ class Nursery:
             self._control.send(json.dumps(message).encode())
 
 
-def _plain_options(scratch: str, tier: str, group: cgroup.SlotGroup | None) -> Options:
+def _plain_options(scratch: str, tier: str, readable: list[str], group: cgroup.SlotGroup | None) -> Options:
     """Raises OSError where the tier cannot hold what it promises."""
     if tier == "landlock":
         if not landlock.abi() or not seccomp.supported():
@@ -140,23 +141,34 @@ def _plain_options(scratch: str, tier: str, group: cgroup.SlotGroup | None) -> O
             raise OSError("this kernel's Landlock does not confine signals (Linux 6.12), and there is no root to drop")
     return Options(
         scratch=scratch,
-        read_only=[*mounts.visible_paths(), *mounts.settings_paths()],
+        read_only=readable,
         landlock=tier == "landlock",
         count_memory=group is None,
     )
 
 
-def main(descriptor: int, tier: str, preload: list[str]) -> None:
-    """Serve the control socket that was inherited as `descriptor`."""
+def _make_folder(name: str) -> str:
+    """A new private folder. Not by `tempfile`, which reseeds its random numbers in every fork."""
+    path = f"{os.environ['TMPDIR']}/plaudit-{os.getpid()}-{name}"
+    os.mkdir(path, 0o700)
+    return path
+
+
+def main(descriptor: int, tier: str, preload: list[str], packages: list[str], visible: list[str]) -> None:
+    """Serve the control socket that was inherited as `descriptor`. packages: folders that programs may import from.
+
+    visible: the directories that they see.
+    """
     control = socket.socket(fileno=descriptor)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     syscalls.check(syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1), "subreaper")
     sys.dont_write_bytecode = True
+    sys.path += packages
     for name in preload:
         try:
             importlib.import_module(name)
         except ImportError as error:
             control.send(json.dumps({"op": "failed", "error": f"preload {name!r}: {error}"}).encode())
             return
-    Nursery(control, tier).serve()
+    Nursery(control, tier, visible).serve()
