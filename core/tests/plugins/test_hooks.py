@@ -26,12 +26,12 @@ def of(**functions: object) -> SimpleNamespace:
 def test_installed_modules_are_called(installed) -> None:
     installed("acme-hooks", "1", {"plaudit": {"acme": "acme_hooks"}}, {"acme_hooks": RECORDING})
     hooks = Hooks([plugin for plugin in list_plugins(["hooks"]) if plugin.distribution == "acme-hooks"])
-    assert hooks.call("on_log", step=3, metrics={"reward": 0.5}) == [{"extra": 1.0}]
+    assert hooks.call("on_log", step=3, mode="train", metrics={"reward": 0.5}) == [{"extra": 1.0}]
     import acme_hooks
 
     assert acme_hooks.SEEN == [(3, {"reward": 0.5})]
     assert hooks.broken == []
-    assert hooks.call("on_step", step=3, metrics={}) == []
+    assert hooks.call("on_step", step=3, epoch=0.5) == []
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_a_module_that_cannot_be_loaded_is_reported_and_the_others_stay(installe
         hooks = Hooks(mine)
     assert [name for name, _ in hooks.broken] == ["acme-bad:bad"]
     assert says in hooks.broken[0][1]
-    assert hooks.call("on_log", step=1, metrics={}) == [{"extra": 1.0}]
+    assert hooks.call("on_log", step=1, mode="train", metrics={}) == [{"extra": 1.0}]
 
 
 def test_one_that_fails_is_dropped_and_the_others_are_called() -> None:
     calls = []
     hooks = Hooks()
     hooks.register(of(on_step=lambda step: calls.append(("first", step))), "first")
-    hooks.register(of(on_step=lambda metrics: 1 / 0), "bad")
-    hooks.register(of(on_step=lambda step, metrics: calls.append(("last", step))), "last")
+    hooks.register(of(on_step=lambda epoch: 1 / 0), "bad")
+    hooks.register(of(on_step=lambda step, epoch: calls.append(("last", step))), "last")
     with pytest.warns(UserWarning, match="bad: on_step failed: ZeroDivisionError: division by zero"):
-        hooks.call("on_step", step=1, metrics={})
-    hooks.call("on_step", step=2, metrics={})
+        hooks.call("on_step", step=1, epoch=0.5)
+    hooks.call("on_step", step=2, epoch=0.5)
     assert calls == [("last", 1), ("first", 1), ("last", 2), ("first", 2)]
     assert [name for name, _ in hooks.broken] == ["bad"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pluggy
@@ -38,10 +38,11 @@ class Hooks:
             self.manager.unregister(module)
             raise PluginError(f"hooks '{name}': {problem}")
 
-    def call(self, hook: str, **arguments: Any) -> list[Any]:
+    def call(self, hook: str, *, check: Callable[[Any], str | None] | None = None, **arguments: Any) -> list[Any]:
         """The results that are not None, in pluggy's order (last registered first); at most one for `firstresult`.
 
-        An implementation that raises is reported once and dropped; a PlauditError passes through.
+        An implementation that raises, or in whose result `check` finds a problem, is reported once and dropped; a
+        PlauditError passes through.
         """
         caller = getattr(self.manager.hook, hook)
         results = []
@@ -52,9 +53,12 @@ class Hooks:
             except PlauditError:
                 raise
             except Exception as error:
-                self._drop(implementation.plugin, implementation.plugin_name, hook, error)
+                self._drop(implementation, hook, describe_error(error))
                 continue
-            if result is not None:
+            problem = check(result) if check is not None and result is not None else None
+            if problem:
+                self._drop(implementation, hook, problem)
+            elif result is not None:
                 results.append(result)
                 if caller.spec.opts.get("firstresult"):
                     break
@@ -78,9 +82,9 @@ class Hooks:
             return "hook wrappers are not supported"
         return "" if mine else f"it implements no hook; mark one with @plaudit.hookimpl ({', '.join(known)})"
 
-    def _drop(self, plugin: Any, name: str, hook: str, error: Exception) -> None:
-        self.manager.unregister(plugin)
-        self._report(name, f"{hook} failed: {describe_error(error)}; its hooks are not called again")
+    def _drop(self, implementation: pluggy.HookImpl, hook: str, problem: str) -> None:
+        self.manager.unregister(implementation.plugin)
+        self._report(implementation.plugin_name, f"{hook} failed: {problem}; its hooks are not called again")
 
     def _report(self, name: str, error: str) -> None:
         self.broken.append((name, error))

@@ -4,7 +4,7 @@
 
     @hookimpl
     def on_log(step, metrics):
-        ...
+        return {"reward_percent": 100 * metrics["reward"]} if "reward" in metrics else None
 
 An implementation takes any of the parameters below, by name. One that raises is reported once and not called again;
 a PlauditError is meant for the user and ends the run.
@@ -30,20 +30,21 @@ def configure(settings: Mapping[str, Any]) -> None:
 def on_scores(
     step: int, mode: str, rollouts: Sequence[Any], names: Sequence[str], scores: Sequence[Sequence[float | None]]
 ) -> None:
-    """After a batch is scored, before advantages.
+    """After a generation batch is scored.
 
-    mode: "train" or "eval"; rollouts: N `plaudit.Rollout`; names: K rewards; scores: N x K, None = abstained.
+    mode: "train" or "eval"; rollouts: this process's N `plaudit.Rollout`; names: K rewards; scores: N x K, None = no
+    score.
     """
 
 
 @hookspec
-def on_step(step: int, metrics: Mapping[str, float]) -> None:
-    """After each optimizer step, with the metrics gathered in it."""
+def on_step(step: int, epoch: float) -> None:
+    """After each optimizer step."""
 
 
 @hookspec
-def on_log(step: int, metrics: Mapping[str, float]) -> Mapping[str, float] | None:
-    """Before metrics are logged. What is returned is logged beside them."""
+def on_log(step: int, mode: str, metrics: Mapping[str, float]) -> Mapping[str, float] | None:
+    """Before metrics are logged, averaged over the logging interval. What is returned is logged beside them."""
 
 
 @hookspec(firstresult=True)
