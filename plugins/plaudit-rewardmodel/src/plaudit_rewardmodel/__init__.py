@@ -1,0 +1,1 @@
+"""A sequence-classification model as a named reward."""
