@@ -55,6 +55,7 @@ class Confinement:
         self._look_at = 0.0
         # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none.
         self._unix_sockets = not options.landlock
+        syscalls.drop_bounding_set(keep_reading=self._reads_all)
         if self._uid is None and seccomp.supported():
             seccomp.install(unix_sockets=self._unix_sockets)
         if self._uid is not None:

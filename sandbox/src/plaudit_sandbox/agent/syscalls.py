@@ -55,9 +55,14 @@ def die_with_parent(signal_number: int = 9) -> None:
     check(prctl(PR_SET_PDEATHSIG, signal_number), "pdeathsig")
 
 
-def drop_bounding_set() -> None:
-    """No exec of this process or its children can give them a capability that they have not."""
+def drop_bounding_set(*, keep_reading: bool = False) -> None:
+    """No exec of this process or its children can give them a capability that they have not.
+
+    keep_reading: but for those that `keep_only_reading` is to pass on.
+    """
     for capability in range(_LAST_CAPABILITY + 1):
+        if keep_reading and capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+            continue
         if prctl(PR_CAPBSET_DROP, capability) < 0:
             break
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)

@@ -16,7 +16,15 @@ MNT_DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}[os.uname().machine] if os.uname().machine in ("x86_64", "aarch64") else -1
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
-_SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/alternatives", "/etc/localtime", "/etc/timezone", "/etc/java")
+_SETTINGS = (
+    "/etc/ssl/openssl.cnf",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/java",
+)
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LINKS = {
     "dev/fd": "/proc/self/fd",

@@ -86,6 +86,7 @@ class NamespaceConfinement(confine.Confinement):
         self._group = group
         # The zygote keeps what it needs for a run's /tmp; `lock` takes that from the program.
         self._rest = seccomp.make_denial(_ZYGOTE_CALLS)
+        syscalls.drop_bounding_set()
         seccomp.install(unix_sockets=True, allow=_ZYGOTE_CALLS)
         self.watches = group is None
         self._look_at = 0.0
