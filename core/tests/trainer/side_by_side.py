@@ -34,14 +34,15 @@ async def reward_length(completion_ids, log_metric, **kwargs):
 
 
 class Injected:
-    """Plaudit's generator protocol."""
+    """Plaudit's generator protocol. `rank`: which part of the batch this process writes."""
 
-    def __init__(self):
-        self.calls = -1
+    def __init__(self, rank=0):
+        self.calls, self.rank = -1, rank
 
     def generate(self, requests, sampling):
         self.calls += 1
-        made = [completion(self.calls, request.index) for request in requests]
+        first = self.rank * len(requests)
+        made = [completion(self.calls, first + request.index) for request in requests]
         order = list(range(len(made)))
         random.Random(0).shuffle(order)
         for index in order:
@@ -96,7 +97,7 @@ def run(trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=F
 
     data = Dataset.from_list(ROWS)
     if evaluate:
-        more |= {"per_device_eval_batch_size": 8}
+        more = {"per_device_eval_batch_size": 8, **more}
     trainer = trainer_class(
         model=model,
         reward_funcs=[reward_sum, reward_length],
@@ -117,7 +118,8 @@ def run(trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=F
 
 def inject(trainer):
     if hasattr(trainer, "source"):
-        trainer.source.collector = replace(trainer.source.collector, generator=Injected())
+        generator = Injected(trainer.accelerator.process_index)
+        trainer.source.collector = replace(trainer.source.collector, generator=generator)
         return
     calls = iter(range(1000))
 
@@ -134,8 +136,8 @@ TIMINGS = ("step_time", "_runtime", "_per_second", "_time")
 
 def differences(theirs, ours):
     """Where the metrics of two logs differ by more than 1e-5 (relative above 0.1), or one of them lacks a name."""
-    names = {name for name in ours if not name.removeprefix("eval_").startswith(OURS_ALONE)}
-    names = {name for name in names | set(theirs) if not name.endswith(TIMINGS)}
+    names = {name for name in {*ours, *theirs} if not name.removeprefix("eval_").startswith(OURS_ALONE)}
+    names = {name for name in names if not name.endswith(TIMINGS)}
     found = {}
     for name in sorted(names):
         one, other = theirs.get(name, "absent"), ours.get(name, "absent")

@@ -40,8 +40,8 @@ GRID = {
     "temperature-delta": {"temperature": 0.7, "delta": 1.1, "epsilon": 0.05, "num_iterations": 3},
     "entropy": {"entropy_coef": 0.05, "gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
     "adaptive": {"use_adaptive_entropy": True, "entropy_coef": 0.02, "entropy_target": 3.0},
-    # 0.37: no quantile falls exactly on a token, where rounding would decide.
-    "top-entropy": {"top_entropy_quantile": 0.37, "num_iterations": 2},
+    # Where the quantile falls on equal entropies (the first tokens of a group), rounding decides; not in these steps.
+    "top-entropy": {"top_entropy_quantile": 0.2, "num_iterations": 2, "max_steps": 4},
     "off-policy": {"off_policy_mask_threshold": 0.001, "num_iterations": 3},
     "window": {"logging_steps": 2, "max_steps": 4, "num_iterations": 2},
 }

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
-from .sampler import GroupedSampler
+from .sampler import evaluation_order
 
 
 def ticks(count: int, *, rollouts: int) -> DataLoader:
@@ -24,9 +24,21 @@ def generations_in_evaluation(args: Any) -> int:
     return args.num_generations_eval or args.num_generations
 
 
-def evaluation_sampler(dataset: Any, args: Any) -> GroupedSampler:
-    """Every row of the dataset once for each completion, in an order fixed by the seed."""
-    return GroupedSampler(len(dataset), generations_in_evaluation(args), args.seed)
+class EvaluationRows(Dataset):
+    """The rows of a dataset as evaluation goes through them: each once for every completion.
+
+    It is as long as there are completions, by which the Trainer tells padding of the last batch from rows.
+    """
+
+    def __init__(self, rows: Any, args: Any) -> None:
+        self.rows = rows
+        self.order = evaluation_order(len(rows), generations_in_evaluation(args), args.seed)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.rows[self.order[place]]
 
 
 def _as_is(numbers: Sequence[int]) -> Sequence[int]:

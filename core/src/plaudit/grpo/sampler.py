@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch.utils.data import Sampler
 
 from ..errors import UsageError
 
@@ -59,18 +57,10 @@ class PromptSampler:
         return self._order
 
 
-class GroupedSampler(Sampler[int]):
-    """Row indices for evaluation: every row `num_generations` times in a row, in a shuffled order fixed by `seed`."""
-
-    def __init__(self, num_rows: int, num_generations: int, seed: int) -> None:
-        self.num_rows, self.num_generations, self.seed = num_rows, num_generations, seed
-
-    def __len__(self) -> int:
-        return self.num_rows * self.num_generations
-
-    def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.num_rows, generator=torch.Generator().manual_seed(self.seed)).tolist()
-        return (index for index in order for _ in range(self.num_generations))
+def evaluation_order(num_rows: int, num_generations: int, seed: int) -> list[int]:
+    """Every row `num_generations` times in a row, the rows in a shuffled order that `seed` fixes."""
+    order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed)).tolist()
+    return [index for index in order for _ in range(num_generations)]
 
 
 def rank_share(indices: tuple[int, ...], *, num_generations: int, rank: int, world_size: int) -> list[int]:

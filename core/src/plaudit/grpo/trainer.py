@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from accelerate.utils import set_seed
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, SequentialSampler
 from transformers import Trainer, TrainerCallback
 
+from ..errors import UsageError
 from ..scoring.scorer import Scorer
 from ..scoring.spec import reward_specs
 from . import assembly, checkpoints
@@ -22,7 +23,8 @@ from .collecting import Collected, Mode, collected_metrics
 from .config import GRPOConfig
 from .datasets import check_datasets
 from .entropy import EntropyController
-from .evaluation import evaluation_sampler, generations_in_evaluation, ticks
+from .evaluation import EvaluationRows, generations_in_evaluation, ticks
+from .hooking import StepHooks, announce_scores, metrics_of_hooks
 from .logprobs import TokenScorer
 from .losses import policy_loss
 from .metrics import MetricWindow
@@ -120,6 +122,7 @@ class GRPOTrainer(Trainer):
         )
         self.windows: dict[Mode, MetricWindow] = {"train": MetricWindow(), "eval": MetricWindow()}
         self.run_log = RunLog.of(args, main=self.accelerator.is_main_process)
+        self.add_callback(StepHooks())
         self._mode: Mode = "train"
         self._eval_prefix = "eval"
         self._step_seconds = 0.0
@@ -189,6 +192,7 @@ class GRPOTrainer(Trainer):
             self.state.num_input_tokens_seen += collected.num_tokens
         window.put("num_tokens", self.state.num_input_tokens_seen)
         self.run_log.add(collected, mode, self.state.global_step)
+        announce_scores(collected, mode, self.state.global_step)
 
     # Data: training rows are drawn by the source, so its loader only counts micro-batches.
 
@@ -200,10 +204,13 @@ class GRPOTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         """Rows of the evaluation dataset, each `num_generations_eval` times in a row."""
-        return super().get_eval_dataloader(eval_dataset)
+        rows = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset or self.eval_dataset
+        if rows is None:
+            raise UsageError("there is no eval_dataset; give one to the trainer or to evaluate()")
+        return super().get_eval_dataloader(EvaluationRows(rows, self.args))
 
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        return evaluation_sampler(eval_dataset, self.args)
+    def _get_eval_sampler(self, eval_dataset: Any) -> SequentialSampler:
+        return SequentialSampler(eval_dataset)
 
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = ["prompt"]
@@ -250,6 +257,7 @@ class GRPOTrainer(Trainer):
         if self._mode == "train" and self.loss_options.entropy_bonus:
             self.windows["train"].put("entropy_coef", self.entropy.value)
         logs.update({f"{prefix}{name}": value for name, value in self.windows[self._mode].drain(self.world).items()})
+        logs.update(metrics_of_hooks(logs, self._mode, self.state.global_step))
         super().log(logs, start_time)
         self.run_log.flush(logs, self._mode, self.state.global_step)
 

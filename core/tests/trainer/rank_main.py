@@ -1,0 +1,78 @@
+"""What one rank of a distributed test runs: `python rank_main.py OUTPUT`. Rank and world come from the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from conftest import make_model, make_tokenizer
+from plaudit.errors import PlauditError
+from plaudit.scoring.spec import reward_specs
+from side_by_side import run_plaudit
+
+from runs import make_trainer
+
+RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+CASES = {
+    "dapo": {"loss_type": "dapo", "log_completions": True, "num_completions_to_print": 0},
+    "grpo-reference": {"gradient_accumulation_steps": 2, "loss_type": "grpo", "beta": 0.05},
+    "groups-across-ranks": {"num_generations": 8, "num_iterations": 2},
+}
+
+
+def compare(case: str, output: Path) -> None:
+    """Train and save logs, evaluation and weights of this rank."""
+    size = 8 // WORLD
+    result = run_plaudit(
+        make_model(dtype=torch.float64),
+        make_tokenizer(),
+        output / case,
+        evaluate=True,
+        max_steps=3,
+        per_device_train_batch_size=size,
+        per_device_eval_batch_size=size,
+        **CASES[case],
+    )
+    kept = {"logs": result.logs, "evaluation": result.evaluation, "weights": result.weights}
+    torch.save(kept, output / f"{case}_{RANK}.pt")
+
+
+def raising(output: Path) -> None:
+    """A reward, then a generator, that raises on the last rank only."""
+
+    def bad(completions, **kwargs):
+        if RANK == WORLD - 1:
+            raise KeyError("lost")
+        return [0.0 for _ in completions]
+
+    specs = [replace(spec, on_error="raise") for spec in reward_specs([bad])]
+    found = [message_of(make_trainer(output, specs, per_device_train_batch_size=4))]
+    trainer = make_trainer(output, per_device_train_batch_size=4)
+    if RANK == WORLD - 1:
+        trainer.source.collector = replace(trainer.source.collector, generator=None)
+    found.append(message_of(trainer))
+    (output / f"errors_{RANK}.json").write_text(json.dumps(found))
+
+
+def message_of(trainer) -> str:
+    """What a training that must fail says."""
+    try:
+        trainer.train()
+    except (PlauditError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "it did not fail"
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for name in CASES:
+        compare(name, folder)
+    raising(folder)

@@ -1,0 +1,81 @@
+"""Two gloo ranks give the advantages, losses and weights of one process; a rank that fails ends both."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from rank_main import CASES
+from side_by_side import differences
+
+MAIN = Path(__file__).with_name("rank_main.py")
+
+
+def start(output, ranks):
+    """Start `ranks` processes of one run."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    world = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+    return [
+        subprocess.Popen(
+            [sys.executable, str(MAIN), str(output)],
+            env=shared | ({} if ranks == 1 else {**world, "RANK": str(rank), "LOCAL_RANK": str(rank)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The folder with what one process ("one") and two ranks ("two") left behind."""
+    folder = tmp_path_factory.mktemp("ranks")
+    processes = [process for name, ranks in (("one", 1), ("two", 2)) for process in start(folder / name, ranks)]
+    try:
+        texts = [process.communicate(timeout=280)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, text in zip(processes, texts, strict=True):
+        assert process.returncode == 0, text[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_ranks_equal_one(case, runs):
+    alone = torch.load(runs / "one" / f"{case}_0.pt")
+    first, second = (torch.load(runs / "two" / f"{case}_{rank}.pt") for rank in range(2))
+    for one, two in zip(alone["logs"], first["logs"], strict=True):
+        # With accumulation, ranks put other rows into a micro-batch, and these are means of its means.
+        allowed = {"entropy", "kl"} if case == "grpo-reference" else set()
+        assert differences(one, two).keys() <= allowed
+    assert differences(alone["evaluation"], first["evaluation"]) == {}
+    for name, value in alone["weights"].items():
+        for other in (first, second):
+            torch.testing.assert_close(other["weights"][name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_the_table_holds_the_rows_and_advantages_of_all_ranks(runs):
+    one, two = (pq.read_table(runs / run / "dapo" / "completions" / "train_00002.parquet") for run in ("one", "two"))
+    assert one.to_pydict() == two.to_pydict()
+    assert one.num_rows == 8
+
+
+def test_a_rank_that_fails_ends_all_and_each_says_why(runs):
+    found = [json.loads((runs / "two" / f"errors_{rank}.json").read_text()) for rank in range(2)]
+    reward, generation = zip(*found, strict=True)
+    assert "lost" in reward[1]
+    assert reward[0].startswith(("RewardError", "PeerError"))
+    assert generation[1].startswith("AttributeError")
+    assert generation[0].startswith("PeerError: rank 1 failed")

@@ -1,0 +1,83 @@
+"""A run that is stopped and resumed ends with the weights and the log of one that was not, to the bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from runs import make_trainer, metrics_of
+
+TIMINGS = ("step_time", "runtime", "_per_second", "scoring/", "train_loss", "total_flos")
+
+CASES = {
+    "aligned": {},
+    "in the middle of a cycle": {"per_device_train_batch_size": 4, "steps_per_generation": 4, "num_iterations": 2},
+    "accumulating": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 4},
+    "inside a logging window": {"logging_steps": 4},
+    "with a reference and entropy control": {
+        "beta": 0.1,
+        "num_iterations": 2,
+        "use_adaptive_entropy": True,
+        "entropy_coef": 0.01,
+        "entropy_target": 9.0,
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_resumed_equals_uninterrupted(case, tmp_path):
+    # 16 rows and at least 2 prompts a batch: six steps end one epoch and begin another in some cases.
+    options = {**CASES[case], "max_steps": 6, "save_strategy": "steps", "save_steps": 3, "save_total_limit": None}
+    whole = make_trainer(tmp_path, **options)
+    whole.train()
+    expected = metrics_of(tmp_path)
+    rest = make_trainer(tmp_path, **options)
+    rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+    for (name, one), other in zip(whole.model.named_parameters(), rest.model.parameters(), strict=True):
+        assert torch.equal(one, other), name
+    assert kept(metrics_of(tmp_path)) == kept(expected)
+
+
+def kept(lines):
+    return [{key: value for key, value in line.items() if not any(part in key for part in TIMINGS)} for line in lines]
+
+
+def test_epochs_after_a_resume_go_on_in_the_same_order(tmp_path):
+    def prompts(trainer):
+        found = []
+        original = trainer.source.collected
+        trainer.source.collected = lambda batch, mode: (
+            found.append([rollout.row.prompt for rollout in batch.rollouts]),
+            original(batch, mode),
+        )
+        return found
+
+    options = {"max_steps": 12, "save_strategy": "steps", "save_steps": 9}
+    whole = make_trainer(tmp_path, **options)
+    expected = prompts(whole)
+    whole.train()
+    assert expected[0] != expected[8]
+    rest = make_trainer(tmp_path, **options)
+    found = prompts(rest)
+    rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-9"))
+    assert found == expected[9:]
+
+
+def test_a_checkpoint_without_our_state_is_resumed_at_its_step_with_a_warning(tmp_path):
+    trainer = make_trainer(tmp_path, max_steps=4, save_strategy="steps", save_steps=2)
+    trainer.train()
+    (tmp_path / "checkpoint-2" / "plaudit_state.pth").unlink()
+    again = make_trainer(tmp_path, max_steps=4)
+    with pytest.warns(UserWarning, match="has no plaudit_state.pth"):
+        again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert again.state.global_step == 4
+    assert again.source.position == 4
+
+
+def test_training_twice_begins_at_the_first_row_again(tmp_path):
+    trainer = make_trainer(tmp_path, max_steps=2, per_device_train_batch_size=4, steps_per_generation=4)
+    trainer.train()
+    assert trainer.source.buffer
+    trainer.train()
+    assert trainer.source.position == 2
