@@ -31,6 +31,8 @@ def canonical(node: Node) -> Node:
         return _flat(tag, [canonical(part) for part in node[1:]])
     if tag == "fn" and node[1] == "root":
         return ("pow", canonical(node[2]), canonical(("div", integer(1), node[3])))
+    if tag in ("union", "meet"):
+        return (tag, *sorted((canonical(part) for part in node[1:]), key=repr))
     if tag == "fn" and node[1] in _COMMUTING_FUNCTIONS:
         return (*node[:2], *sorted((canonical(part) for part in node[2:]), key=repr))
     return tuple(

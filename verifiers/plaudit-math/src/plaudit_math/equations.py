@@ -14,6 +14,8 @@ def is_name(node: Node) -> bool:
     """May it stand alone on one side to be given a value: x, f(x), P(A), |z|, sin θ, (x, y)?"""
     if node[0] == "sym" or (node[0] == "tuple" and all(item[0] == "sym" for item in node[1])):
         return True
+    if node[0] == "fn" and node[1].startswith("call "):
+        return True
     return node[0] == "fn" and bool(nodes.symbols(node)) and node[1] not in ("root", "factorial", "binom")
 
 

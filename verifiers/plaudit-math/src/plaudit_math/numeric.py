@@ -179,12 +179,14 @@ class Evaluator:
 
     def opaque(self, name: str, arguments: tuple[Node, ...]) -> Any:
         """An unknown function: a value fixed by its name and the values of its arguments, different for others."""
+        from plaudit_math.canonical import canonical
+
         parts = [name]
         for argument in arguments:
             try:
                 parts.append(self.numbers.short(self.value(argument)))
             except Undefined:
-                parts.append(repr(argument))
+                parts.append(repr(canonical(argument)))
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
         return self.numbers.rational(Fraction(int.from_bytes(digest), 2**64) + Fraction(1, 2))
 

@@ -181,12 +181,15 @@ class Parser(Commands):
             fraction = ("div", nodes.number(token.text), nodes.number(self.peek(-1).text))
         else:
             return None
+        wrapped = fraction if fraction[0] in ("pct", "qty") else None
+        fraction = wrapped[1] if wrapped else fraction
         top, below = fraction[1:] if fraction[0] == "div" else (None, None)
         proper = top and nodes.is_integer(top) and nodes.is_integer(below) and 0 < top[1] < below[1]
         if not proper:
             self.position = start
             return None
-        return ("num", whole[1] + Fraction(top[1], below[1]))
+        total: Node = ("num", whole[1] + Fraction(top[1], below[1]))
+        return (wrapped[0], total, *wrapped[2:]) if wrapped else total
 
     def starts_operand(self) -> bool:
         token = self.peek()
@@ -280,9 +283,9 @@ class Parser(Commands):
         if base[0] in ("sym", "const") and not token.styled:
             return base
         loose = self.loose_units and base[0] in ("num", "dec", "div")
-        found = (
-            units.read(self.tokens, self.position, loose=loose) if token.kind in ("word", "sym", "fn", "op") else None
-        )
+        things = base[0] not in ("sym", "const")
+        readable = token.kind in ("word", "sym", "fn", "op")
+        found = units.read(self.tokens, self.position, loose=loose, things=things) if readable else None
         if found is None or base[0] in ("list", "tuple", "set", "text"):
             return base
         unit, count = found

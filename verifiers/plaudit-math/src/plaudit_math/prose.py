@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from plaudit_math import vocabulary
 from plaudit_math.hedging import conflicting
 from plaudit_math.reading import read
 
@@ -44,7 +45,7 @@ _PLEASANTRY = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w.]*\w)")
 _CUT = re.compile(
-    r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(;,—]|\s-\s",
+    r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(,—]|\s-\s",
     re.IGNORECASE,
 )
 
@@ -97,7 +98,10 @@ def usable(segment: str) -> str:
 
 def mathematical(text: str) -> bool:
     """Can it be read as more than words?"""
-    return len(text) < 1_000 and any(node[0] not in ("text", "choice") for node in read(text).nodes)
+    letters = text.replace(" ", "")
+    if len(text) >= 1_000 or (len(letters) > 1 and letters.isalpha() and letters not in vocabulary.PLAIN_WORDS):
+        return False
+    return any(node[0] not in ("text", "choice") for node in read(text).nodes)
 
 
 def inline_answer(sentence: str) -> str | None:
@@ -155,5 +159,5 @@ def _from_sentence(sentence: str) -> str | None:
         segment = usable(stripped[cue.end() :])
         if segment and mathematical(segment):
             return segment
-    numbers = {found[0] for found in _NUMBER.finditer(stripped)}
-    return numbers.pop() if len(numbers) == 1 else None
+    numbers = [found[0] for found in _NUMBER.finditer(stripped)]
+    return numbers[0] if 0 < len(numbers) <= 3 and len(set(numbers)) == 1 else None

@@ -34,7 +34,7 @@ _DOLLARS = re.compile(r"(?<!\\)\$")
 _DISPLAY = re.compile(r"(?<!\\)\\[()\[\]]")
 _MONEY = re.compile(r"[-+]?\$\s*-?[\d.]")
 _STYLING = re.compile(
-    r"\s+|\\[,;:! ]|\\(?:left|right|displaystyle|textstyle|limits|quad|qquad|mathrm|text|textbf|mathbf)(?![A-Za-z])|(?<!\\)\$|[{}]"
+    r"\s+|\\[,;:! ]|\\(?:left|right|displaystyle|textstyle|limits|quad|qquad|mathrm|text|textbf|mathbf)(?![A-Za-z])|(?<!\\)\$"
 )
 _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _LETTER = re.compile(
@@ -154,7 +154,7 @@ def _clock(text: str) -> list[Node]:
 
 def _choice(text: str) -> list[Node]:
     """C, (C), \\textbf{(D) } 25: a letter, alone or before a value."""
-    bare = styling_removed(text).strip("()")
+    bare = styling_removed(text).strip("(){}")
     if len(bare) == 1 and "A" <= bare <= "J":
         return [("choice", bare, None)]
     found = _LETTER.match(text)

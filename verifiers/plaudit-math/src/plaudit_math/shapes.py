@@ -87,17 +87,8 @@ def _list(node: Node) -> Node:
         items = (first, *(
             item if item[0] not in nodes.SCALARS else ("rel", first[1], (first[2][0], item)) for item in items[1:]
         ))  # fmt: skip
-    if (
-        len(items) > 1
-        and first[0] != "rel"
-        and items[-1][0] == "rel"
-        and items[-1][1] == ("≠",)
-        and first[0] in nodes.SCALARS
-    ):
-        items = tuple(item for item in items if not (item[0] == "rel" and item[1] == ("≠",)))
-    elif len(items) > 1 and first[0] == "rel" and first[1] == ("=",):
-        kept = tuple(item for item in items if not _side_condition(item))
-        items = kept or items
+    if first[0] in nodes.SCALARS or (first[0] == "rel" and first[1] == ("=",)):
+        items = (first, *(item for item in items[1:] if not _side_condition(item)))
     flat: list[Node] = []
     for item in items:
         shaped = shape(item)

@@ -58,11 +58,11 @@ def _prefixed(word: str) -> Unit | None:
     return None
 
 
-def read(tokens: list[Token], start: int, *, loose: bool) -> tuple[Unit, int] | None:
+def read(tokens: list[Token], start: int, *, loose: bool, things: bool) -> tuple[Unit, int] | None:
     """The unit that begins at `start` and how many tokens it takes; None where there is no unit.
 
     Unstyled letters are variables, not units, unless they are a known symbol of two letters or more, or `loose` allows
-    a lone letter after a blank (25 m/s). Unknown words of four letters or more are countable things (12 apples).
+    a lone letter after a blank (25 m/s). With `things` an unknown word is something countable (12 apples).
     """
     unit, place, power, used = NONE, start, 1, False
     squared = 1
@@ -70,7 +70,7 @@ def read(tokens: list[Token], start: int, *, loose: bool) -> tuple[Unit, int] | 
         token = tokens[place]
         word = token.text
         if used and token.kind == "op" and word in ("/", "*", "per"):
-            if not _is_unit(tokens, place + 1, loose=True):
+            if not _is_unit(tokens, place + 1, loose=True, things=things):
                 break
             power = -1 if word == "/" else power
             place += 1
@@ -81,7 +81,7 @@ def read(tokens: list[Token], start: int, *, loose: bool) -> tuple[Unit, int] | 
             squared = SQUARES.get(word.lower(), squared)
             place += 1
             continue
-        part = _is_unit(tokens, place, loose=loose or used)
+        part = _is_unit(tokens, place, loose=loose or used, things=things)
         if part is None:
             break
         raised, place = _exponent(tokens, place + 1)
@@ -90,7 +90,7 @@ def read(tokens: list[Token], start: int, *, loose: bool) -> tuple[Unit, int] | 
     return (unit, place - start) if used else None
 
 
-def _is_unit(tokens: list[Token], place: int, *, loose: bool) -> Unit | None:
+def _is_unit(tokens: list[Token], place: int, *, loose: bool, things: bool) -> Unit | None:
     if place >= len(tokens):
         return None
     token = tokens[place]
@@ -110,6 +110,8 @@ def _is_unit(tokens: list[Token], place: int, *, loose: bool) -> Unit | None:
     known = named(token.text)
     if known:
         return known
+    if not things:
+        return None
     if token.styled == "text" or len(token.text) > 3 or not token.text.isascii():
         return Unit(Fraction(1), ((_singular(token.text.lower()), 1),))
     return None
