@@ -19,6 +19,7 @@ FIRST_PARTY = {
         "cosine_scaled", "target_length", "repetition", "language", "style", "diversity",
     ),
     "plaudit-judge": ("judge", "judge_score", "judge_verdict", "judge_pairwise", "judge_ranking"),
+    "plaudit-rewardmodel": ("reward_model",),
     "plaudit-sandbox": ("local", "docker", "e2b"),
     "plaudit-quickstart": ("addition", "larger", "quickstart", "quickstart:addition", "quickstart:larger"),
 }  # fmt: skip
