@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plaudit.grpo import LossInputs, LossOptions, LossScale, World, policy_loss, reduce_statistics
 from plaudit.grpo.losses import LOSSES
-from plaudit.grpo.masks import top_entropy_mask
+from plaudit.grpo.masks import interpolated_quantile, top_entropy_mask
 
 ROWS, TOKENS = 3, 4
 SCALE = LossScale(items=17.0, max_completion_length=9, accumulation=3, steps_per_generation=2, world_size=2)
@@ -251,6 +251,13 @@ def test_entropy_threshold_is_that_of_all_ranks(other):
     threshold = torch.quantile(torch.tensor([1.0, 2.0, 3.0, *other]), 0.25).item()
     found = top_entropy_mask(entropy, mask, 0.75, world)
     assert found.tolist() == [[float(value >= threshold) for value in (1.0, 2.0, 3.0)] + [0.0]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.sampled_from([0.2, 0.5, 0.4, 0.1, 0.05, 0.9]))
+def test_quantile_is_exactly_that_of_torch(quarters, share):
+    values = torch.tensor(quarters, dtype=torch.float32) / 4
+    assert torch.equal(interpolated_quantile(values, 1 - share), torch.quantile(values, 1 - share))
 
 
 def test_statistics_reduce_to_the_mean_of_all_tokens():

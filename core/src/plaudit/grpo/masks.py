@@ -31,5 +31,13 @@ def top_entropy_mask(entropy: Tensor, mask: Tensor, quantile: float, world: Worl
     everywhere = world.gather_ragged(entropy[active].float())
     if not everywhere.numel():
         return torch.zeros_like(mask)
-    threshold = torch.quantile(everywhere, 1 - quantile)
+    threshold = interpolated_quantile(everywhere, 1 - quantile)
     return ((entropy >= threshold) & active).to(mask.dtype)
+
+
+def interpolated_quantile(values: Tensor, quantile: float) -> Tensor:
+    """The quantile of (n,) float32 values with linear interpolation: torch.quantile, which stops at 2^24 values."""
+    ordered = values.sort().values
+    rank = torch.tensor(quantile, dtype=values.dtype, device=values.device) * (len(values) - 1)
+    below, above = rank.floor().long(), rank.ceil().long()
+    return torch.lerp(ordered[below], ordered[above], rank - below)
