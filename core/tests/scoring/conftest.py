@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from plaudit.scoring.scorer import Scorer
 from plaudit.scoring.spec import RewardSpec, reward_specs
 from plaudit.scoring.table import ScoreTable
@@ -32,7 +31,7 @@ def hostile() -> Callable[[str], str]:
 
 
 @pytest.fixture
-def score() -> Iterator[Score]:
+def score() -> Score:
     """`score(rewards, completions, …) -> ScoreTable` with a scorer of its own that is closed afterwards."""
 
     def run(
@@ -61,7 +60,7 @@ def score() -> Iterator[Score]:
                 session.submit(Rollout(i, rows[i], completion, (i, i + 1), environment=environment))
             return session.result()
 
-    yield run
+    return run
 
 
 @pytest.fixture
@@ -85,7 +84,9 @@ def worker_processes() -> list[int]:
     alive = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and any("executors.worker" in word for word in process.cmdline()):
+            if process.status() != psutil.STATUS_ZOMBIE and any(
+                "executors.worker" in word for word in process.cmdline()
+            ):
                 alive.append(process.pid)
         except psutil.Error:
             continue

@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from plaudit import reward, verifier
 from plaudit.scoring.spec import reward_specs
 
@@ -283,7 +282,9 @@ def test_values_that_do_not_pickle(score, hostile):
     columns = {"answer": [lock if i == VICTIM else "x" for i in range(N)]}
     table = score(hostile("judge"), batch("fine"), columns=columns)
     expect(table, "unpicklable")
-    assert [row[0] for row in score(lambda completions, answer: [1.0] * N, batch("x"), columns=columns).scores] == [1.0] * N
+    assert [row[0] for row in score(lambda completions, answer: [1.0] * N, batch("x"), columns=columns).scores] == [
+        1.0
+    ] * N
 
 
 def test_two_of_one_name(score):

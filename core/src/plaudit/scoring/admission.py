@@ -104,5 +104,7 @@ class Admission:
                 queue.timer_set = True
                 self._clock.call_later(queue.next_at - now, lambda: self._timer(queue))
             return False
-        queue.next_at = max(queue.next_at, now - queue.interval_s) + queue.interval_s
+        # A start that is a little late does not move the next ones, so that the rate is kept.
+        on_time = now - queue.next_at < queue.interval_s
+        queue.next_at = (queue.next_at if on_time else now) + queue.interval_s
         return True

@@ -79,19 +79,22 @@ class Call:
             stats.latencies.append(attempt.ended - attempt.started)
             stats.waits.append(attempt.started - attempt.asked)
             stats.last_end = attempt.ended
-        runtime.release()
+        again = failure is not None and failure.retryable and self._tries < runtime.policy.retries
+        # The breaker comes before the release, so that the next call already sees it open.
         if self.cancelled:
             runtime.breaker.withdrawn()
-            return
-        if failure is None:
+        elif failure is None:
             runtime.breaker.succeeded()
-            if self._cache_key is not None and runtime.cache is not None:
-                runtime.cache.keep(self._cache_key, runtime.name, outcome)
-        elif failure.retryable and self._tries < runtime.policy.retries:
+        elif not again and failure.kind != "breaker":
+            runtime.breaker.failed(failure.message)
+        runtime.release()
+        if self.cancelled:
+            return
+        if failure is not None and again:
             self._retry(failure)
             return
-        elif failure.kind != "breaker":
-            runtime.breaker.failed(failure.message)
+        if failure is None and self._cache_key is not None and runtime.cache is not None:
+            runtime.cache.keep(self._cache_key, runtime.name, outcome)
         self._owner.call_ended(self, outcome)
 
     def _looked_up(self, found: Outcome | None) -> None:

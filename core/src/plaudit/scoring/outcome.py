@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +64,7 @@ def perform(reward: Reward, request: Request, retry_on: tuple[type[BaseException
             return Outcome(normalised([reward.judge(request.completion, request.row or {})], 1, request.name))
         recorder = with_logging(reward, request)
         returned = reward.component.target(**request.arguments)
-        if type(returned) is not list and asyncio.iscoroutine(returned):
+        if type(returned) is not list and inspect.iscoroutine(returned):
             returned = _run_coroutine(returned)
         return _outcome(returned, request, recorder)
     except BaseException as error:

@@ -89,7 +89,9 @@ def choose_executor(spec: RewardSpec, component: Component, timeout_s: float | N
         raise UsageError(
             f"reward '{spec.name}' is not a coroutine function and would block the loop: use executor = 'thread'"
         )
-    if asked in ("process", "ray"):
+    if asked == "thread":
+        return asked
+    if asked is not None:
         obstacle = process_obstacle(component)
         if obstacle is None:
             return asked
