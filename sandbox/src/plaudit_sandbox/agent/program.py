@@ -78,6 +78,13 @@ def _close_others(*, keep_control: bool) -> None:
     os.closerange(first, max(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
 
 
+def _reset_signals(interrupt: object) -> None:
+    """What a program expects to find, instead of what the agent ignores."""
+    signal.signal(signal.SIGINT, interrupt)  # type: ignore[arg-type]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def _program(confinement: Confinement, settings: Settings, spec: Specification, report: Report) -> int:
     workdir.place(spec.files)
     os.environ.update(spec.env)
@@ -103,6 +110,7 @@ def _python(spec: Specification, report: Report, *, calls: bool) -> int:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         interpret.print_syntax_error(error)
         return 1
+    _reset_signals(signal.default_int_handler)
     report.enter(RUNNING)
     report.close()
     return interpret.finish(interpret.execute(code, main.__dict__))
@@ -118,7 +126,8 @@ def _command(spec: Specification, settings: Settings, report: Report) -> int:
         seconds = max(1, -int(-settings.cpu_s // 1))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     path = interpret.find_command(spec.command)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+    _reset_signals(signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     report.enter(RUNNING)
     report.close()
@@ -134,6 +143,7 @@ def _session(confinement: Confinement, settings: Settings, report: Report) -> in
     confinement.lock()
     _close_others(keep_control=True)
     interpret.reset_standard_streams()
+    _reset_signals(signal.SIG_IGN)
     report.enter(RUNNING)
     report.close()
     serve_cells(CONTROL)

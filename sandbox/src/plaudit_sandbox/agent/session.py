@@ -17,7 +17,6 @@ from .request import Specification, read_body
 def serve_cells(descriptor: int) -> None:
     """Run what comes over `descriptor` until it closes, answering each with its exit code."""
     channel = Channel(descriptor, descriptor)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     main = interpret.main_module(())
     main.__dict__["__plaudit_show__"] = interpret.show
     host.offer(descriptor)
