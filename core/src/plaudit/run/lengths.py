@@ -40,6 +40,8 @@ def token_counts(rows: Sequence[Mapping[str, Any]], codec: Any) -> list[int]:
     """Prompt length of each row, in tokens, as the trainer will encode it."""
     from plaudit.types import Row
 
+    if not rows:
+        return []
     return [len(ids) for ids in codec.encode([Row(row["prompt"]) for row in rows])]
 
 
