@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from plaudit.run.runfile import load_run_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["docs/concepts/plugins.md", "docs/write-a-reward.md", "docs/write-a-verifier.md"]
@@ -74,5 +74,5 @@ def test_page(page: str, clean_venv, build, tmp_path: Path) -> None:
             for command, shown in session(block.body):
                 printed = run_command(command, clean_venv, build, folder)
                 assert same(printed, shown), f"$ {command}\n{printed}"
-        if block.language == "toml":
-            assert tomllib.loads(block.body)
+        if block.title == "run.toml":
+            assert load_run_file(folder / block.title).rewards
