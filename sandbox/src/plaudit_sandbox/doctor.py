@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     needed = args.backend or ["local"]
     fine = all(isinstance(found.get(name), Isolation) for name in needed)
     if args.check:
-        fine = all([_check(name) for name, result in found.items() if isinstance(result, Isolation)]) and fine
+        checked = [_check(name) for name, result in found.items() if isinstance(result, Isolation)]
+        fine = fine and all(checked)
     return 0 if fine else 1
 
 

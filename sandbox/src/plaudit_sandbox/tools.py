@@ -1,44 +1,49 @@
 """Ready tools for agents: Python and bash in a sandbox, with state that lasts for one rollout.
 
+`SandboxTools` is an environment by itself: its public methods are the tools. An environment of your own holds one:
+
 ```python
-class Notebook:                      # an environment
+class Analyst:
     def __init__(self):
         self._tools = SandboxTools()
+
     async def reset(self, **row):
         await self._tools.reset()
-    async def python(self, code: str) -> str:
-        ...
-```
 
-Or as they are: `get_tools(tools)` gives two bound methods with typed arguments and Google docstrings.
+    async def python(self, code: str) -> str:
+        \"\"\"Run Python code. …\"\"\"
+        return await self._tools.python(code)
+
+    async def close(self):
+        await self._tools.close()
+```
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 from plaudit_sandbox.limits import Limits
 from plaudit_sandbox.opening import shared_sandbox
-from plaudit_sandbox.protocol import Sandbox, Session
+from plaudit_sandbox.protocol import Program, Sandbox, Session
 from plaudit_sandbox.result import Result
 
 DEFAULT_LIMITS = Limits(timeout_s=30, memory_mb=1024)
-_STATE = ".bash_state"
 _BASH = """\
-[ -f "$HOME/{state}" ] && . "$HOME/{state}"
-trap '{{ code=$?; {{ declare -p; declare -f; alias -p; echo "cd -- $(printf %q "$PWD")"; }} 2>/dev/null |
-  grep -Ev "^declare -[a-z]*r[a-z]* |^declare -[-a-z]* (BASH|DIRSTACK|EUID|FUNCNAME|GROUPS|PIPESTATUS|PPID|SHELL|UID|_)";
-  exit $code; }} > "$HOME/{state}.new"; mv -f "$HOME/{state}.new" "$HOME/{state}"' EXIT
+exec 2>&1
+set -a
+[ -f ~/.bash_state ] && . ~/.bash_state
+keep() { export -p; declare -f; printf "cd -- %q\\n" "$PWD"; }
+trap 'keep > ~/.bash_state.new; mv -f ~/.bash_state.new ~/.bash_state' EXIT
 """
 
 
 class SandboxTools:
-    """One rollout's tools. State lasts from `reset` to the next `reset` or `close`.
+    """One rollout's Python and bash. State lasts from one `reset` to the next, or to `close`.
 
-    max_characters: of what a tool returns; the middle is left out of more. sandbox: where to run; by default the
-    process's shared one of `backend` with `limits`.
+    backend, limits, options: as for `open_sandbox`; the process's shared sandbox is used, so that many rollouts share
+    one pool. sandbox: use this one instead. max_characters: of what a tool returns; of more, the middle is left out.
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class SandboxTools:
         self._held = AsyncExitStack()
         self._session: Session | None = None
 
-    async def reset(self) -> None:
+    async def reset(self, **row: object) -> None:
         """Begin anew: names, files and processes of the rollout before are gone."""
         await self.close()
 
@@ -78,7 +83,7 @@ class SandboxTools:
         return self._text(await (await self._begun()).run(code))
 
     async def bash(self, command: str) -> str:
-        """Run a shell command and return its output.
+        """Run a bash command and return its output.
 
         The working directory, variables, functions and files last from call to call.
 
@@ -88,7 +93,8 @@ class SandboxTools:
         Returns:
             What the command wrote to stdout and stderr, followed by its exit code if that is not 0.
         """
-        raise NotImplementedError
+        session = await self._begun()
+        return self._text(await session.run(Program(command=["bash", "-c", f"{_BASH}{command}\n"])))
 
     async def _begun(self) -> Session:
         if self._session is None:
@@ -97,16 +103,11 @@ class SandboxTools:
 
     def _text(self, result: Result) -> str:
         parts = [result.text, result.error_text]
-        if result.status == "timeout":
-            parts.append(f"[stopped: {result.detail}]")
-        elif result.status != "ok":
-            parts.append(f"[{result.detail or result.status}]")
+        if result.status == "failed" and not result.error_text:
+            parts.append(f"[exit code {result.exit_code}]")
+        elif result.status not in ("ok", "failed", "compile"):
+            parts.append(f"[{result.status}: {result.detail}]")
         return shorten("\n".join(part.rstrip("\n") for part in parts if part.strip()), self._max_characters)
-
-
-def get_tools(tools: SandboxTools) -> list[Callable[[str], Awaitable[str]]]:
-    """The tools as functions: [python, bash]."""
-    return [tools.python, tools.bash]
 
 
 def shorten(text: str, limit: int) -> str:
