@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from plaudit.plugins.fingerprint import package_hash
 from plaudit.plugins.known import FIRST_PARTY
 from plaudit.plugins.registry import GROUPS
 
@@ -19,7 +20,9 @@ loaded = {}
 for entry in [e for g in json.loads(sys.argv[1]) for e in metadata.entry_points(group=g)]:
     entry.load()
     loaded.setdefault(entry.dist.name, []).append(entry.name)
-print(json.dumps({"loaded": loaded, "torch": "torch" in sys.modules}))
+from plaudit.plugins.fingerprint import package_hash
+packages = [d.replace("-", "_") for d in loaded]
+print(json.dumps({"loaded": loaded, "torch": "torch" in sys.modules, "hashes": {p: package_hash(p) for p in packages}}))
 """
 
 
@@ -84,3 +87,5 @@ def test_a_clean_venv_imports_and_lists_them(workspace, clean_venv, tmp_path: Pa
     loaded = json.loads(clean_venv.run("python", "-c", LOAD_ALL, json.dumps(list(GROUPS)), cwd=tmp_path))
     assert {(name, d) for d, names in loaded["loaded"].items() for name in names} == {(n, d) for _, n, d in expected}
     assert loaded["torch"] is False
+    # What the lock keeps of a component is the same here and in the editable install that the tests run in.
+    assert loaded["hashes"] == {package: package_hash(package) for package in loaded["hashes"]}

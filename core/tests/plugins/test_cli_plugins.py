@@ -108,6 +108,22 @@ def test_one_is_described(good: Path) -> None:
     assert "tolerance" in plaudit(good, "plugins", file).stdout
 
 
+def test_the_list_says_what_clashes_and_what_cannot_be_read(good: Path) -> None:
+    other = good / "acme_other-1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-other\nVersion: 1\n")
+    (other / "entry_points.txt").write_text(
+        "[plaudit.rewards]\nclose = nowhere:f\n[plaudit.corpora]\nsized = nowhere:f\n"
+    )
+    (good / "odd-1.dist-info").mkdir()
+    (good / "odd-1.dist-info" / "entry_points.txt").write_text("[plaudit.rewards]\nx = y:z\n")
+    told = plaudit(good, "plugins").stderr
+    assert "'close' is offered by acme-good and acme-other; name acme-good:close or acme-other:close" in told
+    assert "'sized'" not in told
+    assert "cannot be read: " in told
+    assert "odd-1" in told
+
+
 def test_an_unknown_name(good: Path) -> None:
     done = plaudit(good, "plugins", "clos", code=2)
     assert done.stderr.startswith("error: no plugin named 'clos'; did you mean 'close' (acme-good 1.5)?")

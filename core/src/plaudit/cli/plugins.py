@@ -9,7 +9,7 @@ from typing import Any
 
 from plaudit.cli._table import print_table
 from plaudit.errors import PluginError
-from plaudit.plugins.registry import GROUPS, PluginInfo, list_plugins, unreadable_distributions
+from plaudit.plugins.registry import GROUPS, PluginInfo, clashes, list_plugins, unreadable_distributions
 
 HELP = "list installed rewards, verifiers, environments …; describe or check them"
 
@@ -48,6 +48,9 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         print("no plugins are installed; try: pip install plaudit-text plaudit-math")
+    for name, distributions in clashes(plugins):
+        choices = " or ".join(f"{distribution}:{name}" for distribution in distributions)
+        print(f"'{name}' is offered by {' and '.join(distributions)}; name {choices}", file=sys.stderr)
     for name, error in unreadable_distributions():
         print(f"cannot be read: {name}: {error}", file=sys.stderr)
     return 0

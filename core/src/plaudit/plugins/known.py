@@ -20,7 +20,7 @@ FIRST_PARTY = {
     ),
     "plaudit-judge": ("judge", "judge_score", "judge_verdict", "judge_pairwise", "judge_ranking"),
     "plaudit-rewardmodel": ("reward_model",),
-    "plaudit-sandbox": ("local", "docker", "e2b"),
+    "plaudit-sandbox": ("local", "docker", "e2b", "sandbox"),
     "plaudit-quickstart": ("addition", "larger", "quickstart", "quickstart:addition", "quickstart:larger"),
 }  # fmt: skip
 

@@ -50,6 +50,15 @@ def list_plugins(kinds: Iterable[str] | None = None) -> list[PluginInfo]:
     return sorted(found, key=lambda info: (order.index(info.kind), info.name, info.distribution))
 
 
+def clashes(plugins: Iterable[PluginInfo]) -> list[tuple[str, list[str]]]:
+    """(name, distributions) of names that several distributions offer; rewards and verifiers share one name space."""
+    offers: dict[tuple[str, str], set[str]] = {}
+    for plugin in plugins:
+        space = "reward" if plugin.kind == "verifier" else plugin.kind
+        offers.setdefault((space, plugin.name), set()).add(plugin.distribution)
+    return [(name, sorted(found)) for (_, name), found in offers.items() if len(found) > 1]
+
+
 def normalised(distribution: str) -> str:
     """A distribution's name as names are compared (PEP 503). `packaging` has it too, and takes 15 ms to import."""
     return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -25,6 +25,7 @@ _DESCRIBE_TIMEOUT_S = 30.0
 _WINDOW_S = 0.002
 _BUNDLE = 32
 _LINE_LIMIT = 64 * 2**20
+_NOT_SENT = frozenset({"trainer_state", "log_extra", "log_metric", "environments"})
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -63,6 +64,7 @@ class RemoteReward:
             completion = arguments.pop("completion")
             return _verdict(await self._bundled({"completion": completion, "columns": arguments}))
         completions = arguments.pop("completions")
+        arguments = {name: values for name, values in arguments.items() if name not in _NOT_SENT}
         rollouts = [
             {"completion": completion, "columns": {name: values[i] for name, values in arguments.items()}}
             for i, completion in enumerate(completions)
