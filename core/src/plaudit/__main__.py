@@ -1,5 +1,6 @@
-"""`python -m plaudit`: the `plaudit` command, for where scripts are not on the path."""
+"""`python -m plaudit` is the `plaudit` command."""
 
 from plaudit.cli import main
 
-raise SystemExit(main())
+if __name__ == "__main__":
+    raise SystemExit(main())

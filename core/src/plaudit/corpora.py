@@ -29,6 +29,18 @@ def load_cases(path: str | Path) -> list[Case]:
     return _parse(lines, str(path))
 
 
+def installed_cases(name: str) -> list[Case]:
+    """The cases of every installed corpus of that name (entry-point group `plaudit.corpora`)."""
+    from plaudit.plugins.importing import import_attribute
+    from plaudit.plugins.registry import list_plugins
+
+    corpora = [info for info in list_plugins(["corpus"]) if info.name == name]
+    loaded = [
+        import_attribute(*info.value.split(":"), what=f"corpus '{name}' ({info.distribution})") for info in corpora
+    ]
+    return [case for corpus in loaded for case in corpus()]
+
+
 def _parse(lines: Iterable[str], source: str) -> list[Case]:
     return [_case(line, source, number) for number, line in enumerate(lines, 1) if line.strip()]
 

@@ -105,7 +105,3 @@ def _help() -> str:
     return "\n".join(
         [*lines, "", "`plaudit COMMAND --help` shows a command's options; `plaudit --version` the version."]
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

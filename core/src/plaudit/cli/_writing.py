@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ def check_output(path: Path) -> Path:
     """The path, if rows could be written to it. Raises UsageError, before anything is computed, if not."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"cannot write '{path}': expected a file ending in {', '.join(ENDINGS)}")
+    if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise UsageError(f"writing '{path}' needs pyarrow: pip install 'plaudit[data]'")
     if not path.parent.is_dir():
         raise UsageError(f"cannot write '{path}': there is no folder {path.parent}")
     return path

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plaudit.cli._options import add_option_arguments, read_options
 from plaudit.cli._table import print_table
 from plaudit.cli._writing import check_output, write_rows
 from plaudit.errors import UsageError
@@ -33,10 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reference-column", metavar="NAME", help="a verifier's reference (reference, answer, solution or gold)"
     )
-    parser.add_argument("--options", default="{}", metavar="JSON", help="the reward's options as a JSON object")
-    parser.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help="one option; VALUE is JSON, or else text"
-    )
+    add_option_arguments(parser)
     parser.add_argument(
         "--output", metavar="FILE", help="where the scored rows go: .jsonl, .json, .csv, .parquet (NAME.scored.jsonl)"
     )
@@ -60,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--output {args.output} is the data itself; write the scored rows to another file")
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: expected at least 1")
-    reward = load_reward(args.reward, options=_options(args), reference_column=args.reference_column)
-    records = read_rows(args.data)[: args.limit]
+    reward = load_reward(args.reward, options=read_options(args), reference_column=args.reference_column)
+    records = read_rows(args.data, text=(args.column, args.prompt_column))[: args.limit]
     rollouts = _rollouts(records, args)
     _check_token_ids(reward, records)
     started = time.perf_counter()
@@ -74,24 +72,6 @@ def run(args: argparse.Namespace) -> int:
         _print_summary(summary, table)
         print(f"rows: {output}")
     return 1 if summary["failures"] and not summary["scored"] else 0
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    try:
-        options = json.loads(args.options)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--options {args.options!r} is not JSON: {error}") from None
-    if not isinstance(options, dict):
-        raise UsageError(f"--options {args.options!r} is not a JSON object; write e.g. '{{\"tolerance\": 0.1}}'")
-    for assignment in args.option:
-        key, equals, text = assignment.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--option {assignment!r}: expected KEY=VALUE, e.g. --option tolerance=0.1")
-        try:
-            options[key.strip()] = json.loads(text)
-        except json.JSONDecodeError:
-            options[key.strip()] = text
-    return options
 
 
 def _rollouts(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> list[Rollout]:
