@@ -15,6 +15,17 @@ def count_digits(completions, **kwargs):
     return [sum(character.isdigit() for character in text) / 4 for text in completions]
 
 
+CONSTRUCTOR = (
+    "peft_config",
+    "callbacks",
+    "optimizers",
+    "tools",
+    "rollout_func",
+    "environment_factory",
+    "quantization_config",
+)
+
+
 def make_trainer(
     output_dir, reward_funcs=count_digits, *, rows=ROWS, eval_rows=None, model=None, tokenizer=None, **more
 ):
@@ -22,7 +33,7 @@ def make_trainer(
     from datasets import Dataset
     from plaudit.grpo import GRPOConfig, GRPOTrainer
 
-    constructor = {name: more.pop(name) for name in ("peft_config", "callbacks", "optimizers") if name in more}
+    constructor = {name: more.pop(name) for name in CONSTRUCTOR if name in more}
     settings = {
         "output_dir": str(output_dir),
         "use_cpu": True,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
+from ..rollout.options import resolve
 from ..rollout.protocol import SamplingOptions
 from ..rollout.transformers_generator import TransformersGenerator
 from ..scoring.scorer import Scorer
@@ -15,14 +14,14 @@ from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
 from .prompts import PromptCodec
 from .ranks import Ranks
-from .reference_model import Annotator, Reference, copy_adapter
+from .reference_model import Annotator, Reference
 from .sampler import PromptSampler
 from .source import RolloutSource, Schedule
 
 
 def sampling_options(args: Any) -> SamplingOptions:
-    """How completions are drawn, as the configuration says."""
-    return SamplingOptions(
+    """How completions are drawn, as the configuration says. Raises UsageError on an option that is not supported."""
+    sampling = SamplingOptions(
         max_new_tokens=args.max_completion_length,
         temperature=args.temperature,
         top_p=args.top_p,
@@ -31,6 +30,8 @@ def sampling_options(args: Any) -> SamplingOptions:
         repetition_penalty=args.repetition_penalty,
         generation_kwargs=args.generation_kwargs or {},
     )
+    resolve(sampling)
+    return sampling
 
 
 def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks) -> Collector:
@@ -53,14 +54,15 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
     )
 
 
-def build_reference(args: Any, model: Any, prepare: Callable[[nn.Module], nn.Module]) -> Reference | None:
-    """What beta holds the policy to: nothing, the policy less its adapter, or a frozen copy put through `prepare`."""
+def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None:
+    """What beta holds the policy to: nothing, the policy less its adapter, or a frozen copy of it."""
     if args.beta == 0:
         return None
     if is_adapted(model):
         return Reference(TokenScorer(model, temperature=args.temperature))
     frozen = frozen_copy(model)
-    return Reference(TokenScorer(frozen, temperature=args.temperature), prepare(frozen))
+    scorer = TokenScorer(frozen, temperature=args.temperature)
+    return Reference(scorer, accelerator.prepare_model(frozen, evaluation_mode=True))
 
 
 def build_source(
@@ -69,26 +71,20 @@ def build_source(
     collector: Collector,
     annotator: Annotator,
     collected: Callable[[Collected, Mode], None],
-    *,
-    pad_token_id: int,
-    device: Any,
 ) -> RolloutSource:
     """The source of a run's micro-batches."""
-    schedule = Schedule(args.num_generations, args.steps_per_generation, args.num_iterations)
-    multiple = args.pad_to_multiple_of
+    prompts = args.generation_batch_size // args.num_generations
     return RolloutSource(
         dataset=dataset,
-        sampler=PromptSampler(
-            len(dataset), args.generation_batch_size // args.num_generations, args.seed, args.shuffle_dataset
-        ),
+        sampler=PromptSampler(len(dataset), prompts, args.seed, args.shuffle_dataset),
         collector=collector,
-        schedule=schedule,
+        schedule=Schedule(args.num_generations, args.steps_per_generation, args.num_iterations),
         annotate=annotator,
         collected=collected,
         collate_options={
-            "pad_token_id": pad_token_id,
-            "device": device,
-            "pad_to_multiple_of": multiple if isinstance(multiple, int) else None,
+            "pad_token_id": collector.codec.tokenizer.pad_token_id,
+            "device": args.device,
+            "pad_to_multiple_of": args.pad_to_multiple_of,
         },
     )
 
@@ -96,9 +92,3 @@ def build_source(
 def needs_old_logprobs(args: Any) -> bool:
     """Whether a generation batch outlives an optimizer step, so that the policy moves while it is used."""
     return args.gradient_accumulation_steps % (args.steps_per_generation * args.num_iterations) != 0
-
-
-def resumed_adapter(args: Any, model: Any, peft_config: Any) -> None:
-    """Keep a copy of the adapter that a given PEFT model brings along, which beta then holds the policy to."""
-    if args.beta and peft_config is None and is_adapted(model):
-        copy_adapter(model)

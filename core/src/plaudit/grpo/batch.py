@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .records import LossInputs
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experience:
@@ -41,6 +43,10 @@ class MicroBatch:
     num_items: float = 0.0
     old_logprobs: Tensor | None = None
     ref_logprobs: Tensor | None = None
+
+    def loss_inputs(self, logp: Tensor, entropy: Tensor | None) -> LossInputs:
+        """What the loss takes, with the policy's log-probs and entropies now: (B, C)."""
+        return LossInputs(logp, self.mask, self.advantages, self.old_logprobs, self.ref_logprobs, entropy=entropy)
 
     def state_dict(self) -> dict[str, Any]:
         """The fields by name, as a checkpoint keeps them."""

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..scoring.errors import ScoringPaused
+
 if TYPE_CHECKING:
-    from .trainer import GRPOTrainer
+    from .recording import RecordingTrainer
 
 ENTROPY_FILE = "entropy_ctrl_state.json"
 
 
-def save(trainer: GRPOTrainer, folder: Path) -> None:
+def save(trainer: RecordingTrainer, folder: Path) -> None:
     """Write this rank's state into the checkpoint folder. Every rank must call it."""
     window = trainer.windows["train"]
     window.settle(trainer.world)
@@ -29,7 +33,6 @@ def save(trainer: GRPOTrainer, folder: Path) -> None:
         "window": window.state_dict(),
         "scorer": trainer.source.collector.scorer.state_dict(),
         "loss": {"sum": float(trainer._tr_loss), "last_logged": trainer._globalstep_last_logged},
-        "num_input_tokens_seen": trainer.state.num_input_tokens_seen,
     }
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(state, folder / _file_name(trainer))
@@ -37,7 +40,7 @@ def save(trainer: GRPOTrainer, folder: Path) -> None:
         (folder / ENTROPY_FILE).write_text(json.dumps(trainer.entropy.state_dict()), encoding="utf-8")
 
 
-def load(trainer: GRPOTrainer, folder: Path) -> dict[str, Any] | None:
+def load(trainer: RecordingTrainer, folder: Path) -> dict[str, Any] | None:
     """Continue from a checkpoint. Returns what must wait until the first step: the unfinished loss window."""
     if (folder / ENTROPY_FILE).is_file() and trainer.entropy.adaptive:
         trainer.entropy.load_state_dict(json.loads((folder / ENTROPY_FILE).read_text(encoding="utf-8")))
@@ -56,12 +59,26 @@ def load(trainer: GRPOTrainer, folder: Path) -> dict[str, Any] | None:
     return state["loss"]
 
 
-def restore_loss(trainer: GRPOTrainer, loss: dict[str, Any]) -> None:
+def restore_loss(trainer: RecordingTrainer, loss: dict[str, Any]) -> None:
     """Put back the loss summed since the last log; the Trainer clears it when training begins."""
     trainer._tr_loss += loss["sum"]
     trainer._globalstep_last_logged = loss["last_logged"]
 
 
-def _file_name(trainer: GRPOTrainer) -> str:
+@contextmanager
+def saved_when_paused(trainer: RecordingTrainer) -> Iterator[None]:
+    """When too few rewards could score, save a checkpoint of the last finished optimizer step before the run ends."""
+    try:
+        yield
+    except ScoringPaused:
+        # What was accumulated towards the next step is lost with the run, so its rollouts are asked for again.
+        trainer.source.position = trainer.state.global_step * trainer.args.gradient_accumulation_steps
+        trainer.source.buffer = []
+        trainer._save_checkpoint(trainer.model, None)
+        trainer.control = trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
+        raise
+
+
+def _file_name(trainer: RecordingTrainer) -> str:
     alone = trainer.args.world_size <= 1
     return "plaudit_state.pth" if alone else f"plaudit_state_{trainer.args.process_index}.pth"

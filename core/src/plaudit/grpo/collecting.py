@@ -15,7 +15,8 @@ from .prompts import PromptCodec
 from .ranks import Ranks
 
 if TYPE_CHECKING:
-    from ..scoring.scorer import Scorer, ScoreTable
+    from ..scoring.scorer import Scorer
+    from ..scoring.table import ScoreTable
 
 Mode = Literal["train", "eval"]
 
@@ -144,7 +145,9 @@ class Collector:
         ]
         return Report(
             # What a failure holds may not travel between processes, and only this rank speaks of its own.
-            table=replace(table, failures=(), columns=table.columns if self.keep_texts else {}),
+            table=replace(table, failures=())
+            if self.keep_texts
+            else replace(table, failures=(), columns={}, logged={}),
             prompt_tokens=sum(len(rollout.prompt_ids) for rollout in rollouts),
             lengths=tuple(own),
             truncated=tuple(rollout.finish_reason == "length" for rollout in rollouts),

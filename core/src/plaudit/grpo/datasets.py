@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..plugins.component import REFERENCE_COLUMNS
+from ..scoring.inputs import check_columns
 from ..scoring.spec import RewardSpec
-from .prompts import RESERVED_COLUMNS
+from .prompts import RESERVED_COLUMNS, PromptCodec, as_row
+
+# What a chat template may add to a prompt, generously.
+TEMPLATE_TOKENS = 512
 
 
 def check_datasets(train: Any, evaluation: Any, specs: Sequence[RewardSpec]) -> None:
     """Raise UsageError on a dataset that cannot be trained or evaluated on with these rewards."""
     if train is None:
         raise UsageError("train_dataset is missing; give a dataset with a 'prompt' column")
-    _check(train, "train_dataset", specs)
-    several = evaluation if isinstance(evaluation, Mapping) else {"": evaluation}
-    for name, dataset in several.items():
-        if dataset is not None:
-            _check(dataset, f"eval_dataset[{name!r}]" if name else "eval_dataset", specs)
+    for label, dataset in _labelled(train, evaluation):
+        _check(dataset, label, specs)
 
 
 def _check(dataset: Any, label: str, specs: Sequence[RewardSpec]) -> None:
@@ -42,21 +42,30 @@ def _check(dataset: Any, label: str, specs: Sequence[RewardSpec]) -> None:
                 f"{label} has a column {name!r}, a name that reward functions get from the trainer; rename it"
             )
     for spec in specs:
-        _check_columns(spec, columns, label)
+        check_columns(spec.name, spec.reward, frozenset(columns))
 
 
-def _check_columns(spec: RewardSpec, columns: Sequence[str], label: str) -> None:
-    component = spec.reward.component
-    missing = sorted(component.required_columns - set(columns))
-    if component.kind == "verifier" and "reference" in component.signature.required:
-        wanted = [spec.reward.reference_column] if spec.reward.reference_column else list(REFERENCE_COLUMNS)
-        if not set(wanted) & set(columns):
-            missing.append(" or ".join(wanted))
-    if missing:
-        raise UsageError(
-            f"reward {spec.name!r} needs the column {_listed(missing)}, which {label} does not have; its columns are "
-            f"{_listed(columns)}"
-        )
+def check_prompt_lengths(train: Any, evaluation: Any, codec: PromptCodec) -> None:
+    """Raise UsageError, naming the first row, when a prompt does not fit the model's context beside the completion."""
+    if codec.max_prompt_tokens is None:
+        return
+    for label, dataset in _labelled(train, evaluation):
+        for place, row in enumerate(dataset):
+            # A token stands for at least a byte, so only prompts with more bytes than that need to be encoded.
+            if len(str(row["prompt"]).encode()) + TEMPLATE_TOKENS <= codec.max_prompt_tokens:
+                continue
+            try:
+                codec.encode([as_row(row)])
+            except UsageError as error:
+                raise UsageError(f"row {place} of {label}: {error}") from None
+
+
+def _labelled(train: Any, evaluation: Any) -> Iterator[tuple[str, Any]]:
+    yield "train_dataset", train
+    several = evaluation if isinstance(evaluation, Mapping) else {"": evaluation}
+    for name, dataset in several.items():
+        if dataset is not None:
+            yield (f"eval_dataset[{name!r}]" if name else "eval_dataset"), dataset
 
 
 def column_names(dataset: Any) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def load_model(
         return model
     from transformers import AutoModelForCausalLM
 
-    _check_path(model)
+    check_model_path(model)
     settings = {"dtype": torch.float32, "trust_remote_code": trust_remote_code, **(options or {})}
     if "torch_dtype" in settings:
         settings["dtype"] = settings.pop("torch_dtype")
@@ -116,7 +116,10 @@ def frozen_copy(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model).requires_grad_(False).eval()
 
 
-def _check_path(model: str) -> None:
+def check_model_path(model: Any) -> None:
+    """Raise UsageError when the text names a local folder in which there is no model; ids and objects pass."""
+    if not isinstance(model, str):
+        return
     folder = Path(model)
     local = folder.is_absolute() or model.startswith((".", "~")) or folder.is_dir()
     if local and not (folder.is_dir() and ((folder / "config.json").is_file() or any(folder.glob("*.gguf")))):

@@ -18,7 +18,6 @@ _ALONE = Ranks(SimpleNamespace(process_index=0, num_processes=1))
 def preview(
     collector: Collector,
     records: Sequence[Mapping[str, Any]],
-    *,
     num_generations: int,
     temperature: float | None,
     at_once: int,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .collecting import Collected, Mode
+from .collecting import Collected, Mode, Report
 
 FIXED_COLUMNS = ("step", "prompt", "completion", "advantage")
 
@@ -28,7 +29,6 @@ def completions_table(collected: Collected, step: int) -> Table:
     """The batch of all ranks: step, prompt, completion, each reward's scores, extra columns, reward, advantage."""
     reports = collected.reports
     texts = [pair for report in reports for pair in report.texts or ()]
-    extra = dict.fromkeys(name for report in reports for name in report.table.columns)
     scores = [row for report in reports for row in report.table.scores]
     return Table(
         {
@@ -36,17 +36,38 @@ def completions_table(collected: Collected, step: int) -> Table:
             "prompt": [prompt for prompt, _ in texts],
             "completion": [completion for _, completion in texts],
             **{name: [row[place] for row in scores] for place, name in enumerate(collected.names)},
-            **{
-                name: [
-                    value
-                    for report in reports
-                    for value in report.table.columns.get(name, (None,) * len(report.lengths))
-                ]
-                for name in extra
-            },
+            **_extra_columns(reports),
             "advantage": collected.advantages.values.tolist(),
         }
     )
+
+
+def _extra_columns(reports: Sequence[Report]) -> dict[str, list[Any]]:
+    """What rewards logged, of all ranks; None for the rows of a rank that has no such column.
+
+    A column that two rewards use, on one rank or on two, is `{reward}/{column}`.
+    """
+    logged = dict.fromkeys(key for report in reports for key in report.table.logged)
+    columns = dict.fromkeys(name for report in reports for name in report.table.columns)
+    uses = Counter(column for _, column in logged)
+    own: dict[str, list[Any]] = {}
+    for reward, column in logged:
+        long = f"{reward}/{column}"
+        own[long if uses[column] > 1 or long in columns else column] = _joined(
+            [(report.table.logged.get((reward, column)), len(report.lengths)) for report in reports]
+        )
+    known = {name for reward, column in logged for name in (column, f"{reward}/{column}")}
+    others = {
+        name: _joined([(report.table.columns.get(name), len(report.lengths)) for report in reports])
+        for name in columns
+        if name not in known
+    }
+    return own | others
+
+
+def _joined(parts: Sequence[tuple[Sequence[Any] | None, int]]) -> list[Any]:
+    """The values of each rank one after another, None where a rank has none."""
+    return [value for values, count in parts for value in (values if values is not None else [None] * count)]
 
 
 def joined(tables: Sequence[Table]) -> Table:

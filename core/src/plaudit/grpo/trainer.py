@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
 from accelerate.utils import set_seed
 from torch import nn
 from torch.utils.data import DataLoader, SequentialSampler
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 
 from ..errors import UsageError
 from ..scoring.scorer import Scorer
 from ..scoring.spec import reward_specs
 from . import assembly, checkpoints
-from .advantages import reward_metrics
 from .batch import MicroBatch
-from .collecting import Collected, Mode, collected_metrics
 from .config import GRPOConfig
-from .datasets import check_datasets
+from .datasets import check_datasets, check_prompt_lengths
 from .entropy import EntropyController
 from .evaluation import EvaluationRows, generations_in_evaluation, ticks
-from .hooking import StepHooks, announce_scores, metrics_of_hooks
+from .hooking import StepHooks
 from .logprobs import TokenScorer
 from .losses import policy_loss
-from .metrics import MetricWindow
-from .models import add_adapter, drop_dropout, load_model, load_tokenizer
+from .models import check_model_path
 from .preview import preview
 from .ranks import Ranks
-from .records import LossInputs, LossOptions, LossScale
+from .recording import RecordingTrainer
+from .records import LossOptions, LossScale
 from .reference_model import Annotator
 from .refusals import check_rewards, refuse_arguments
-from .run_log import RunLog
+from .setup import default_output_dir, prepare_policy
 from .world import World
 
 
-class GRPOTrainer(Trainer):
+class GRPOTrainer(RecordingTrainer):
     """Trains a causal language model with GRPO, on rewards given by name or as functions.
 
     The parameters are TRL's. `reward_funcs`: a name, a callable, or a list of both. Raises UsageError, before a
@@ -71,20 +69,14 @@ class GRPOTrainer(Trainer):
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
+        check_model_path(model)
         check_rewards(reward_funcs)
         specs = reward_specs(reward_funcs, args.reward_weights)
         check_datasets(train_dataset, eval_dataset, specs)
         set_seed(args.seed)
-        options: Any = args.model_init_kwargs or {}
-        policy = load_model(model, options, trust_remote_code=args.trust_remote_code)
-        tokenizer = load_tokenizer(
-            processing_class, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
-        )
-        if args.disable_dropout:
-            drop_dropout(policy)
-        assembly.resumed_adapter(args, policy, peft_config)
+        policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
         super().__init__(
-            model=add_adapter(policy, peft_config),
+            model=policy,
             args=args,
             data_collator=list,
             train_dataset=train_dataset,
@@ -97,7 +89,7 @@ class GRPOTrainer(Trainer):
         self._assemble(Scorer(specs, reduce=ranks.total), ranks)
 
     def _assemble(self, scorer: Scorer, ranks: Ranks) -> None:
-        args, tokenizer = self.args, self.processing_class
+        args = self.args
         # The loss is divided by the accumulation steps, or by what spans them, in `policy_loss`.
         self.loss_is_scaled_for_ga = True
         # Each rank draws its own completions.
@@ -106,31 +98,18 @@ class GRPOTrainer(Trainer):
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
         self.token_scorer = TokenScorer(self.model, temperature=args.temperature)
-        self.reference = assembly.build_reference(args, self.model, self._prepare_frozen)
-        collector = assembly.build_collector(args, self.model, tokenizer, scorer, ranks)
-        annotator = Annotator(
-            lambda: self.model_wrapped, self.token_scorer, assembly.needs_old_logprobs(args), self.reference
-        )
-        self.source = assembly.build_source(
-            args,
-            self.train_dataset,
-            collector,
-            annotator,
-            self._record_collected,
-            pad_token_id=tokenizer.pad_token_id,
-            device=args.device,
-        )
-        self.windows: dict[Mode, MetricWindow] = {"train": MetricWindow(), "eval": MetricWindow()}
-        self.run_log = RunLog.of(args, main=self.accelerator.is_main_process)
+        self.reference = assembly.build_reference(args, self.model, self.accelerator)
+        collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)
+        check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.codec)
+        old = assembly.needs_old_logprobs(args)
+        annotator = Annotator(lambda: self.model_wrapped, self.token_scorer, old, self.reference)
+        self.source = assembly.build_source(args, self.train_dataset, collector, annotator, self.record_collected)
         self.add_callback(StepHooks())
-        self._mode: Mode = "train"
-        self._eval_prefix = "eval"
-        self._step_seconds = 0.0
-        self._unfinished_loss: dict[str, Any] | None = None
+        self.start_recording()
 
     # One step: the Trainer's loop calls training_step, which asks for inputs and then for the loss.
 
-    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Any) -> torch.Tensor:
         """Forward and backward of one micro-batch, generating first when the buffer is used up."""
         began = time.perf_counter()
         if self._unfinished_loss is not None:
@@ -147,7 +126,8 @@ class GRPOTrainer(Trainer):
     def _prepare_inputs(self, inputs: Any) -> MicroBatch:
         """The next micro-batch: from the source when training, of these rows when evaluating."""
         if self._mode == "train":
-            return self.source.next(self.state)
+            with checkpoints.saved_when_paused(self):
+                return self.source.next(self.state)
         generations = generations_in_evaluation(self.args)
         return self.source.evaluate(inputs, num_generations=generations, trainer_state=self.state)
 
@@ -157,42 +137,26 @@ class GRPOTrainer(Trainer):
         """The loss of a micro-batch, scaled for accumulation, and its metrics."""
         if return_outputs:
             raise ValueError("GRPOTrainer has no outputs beside the loss; call compute_loss with return_outputs=False")
-        options, training = self.loss_options, self._mode == "train"
+        options = self.loss_options
         stats = self.token_scorer(model, inputs, entropies="bonus" if options.entropy_bonus else "metric")
         result = policy_loss(
-            LossInputs(
-                logp=stats.logprobs,
-                mask=inputs.mask,
-                advantages=inputs.advantages,
-                old=inputs.old_logprobs,
-                ref=inputs.ref_logprobs,
-                entropy=stats.entropies,
-            ),
+            inputs.loss_inputs(stats.logprobs, stats.entropies),
             options,
-            LossScale(
-                items=inputs.num_items,
-                max_completion_length=self.args.max_completion_length,
-                accumulation=self.current_gradient_accumulation_steps if training else 1,
-                steps_per_generation=self.args.steps_per_generation if training else 1,
-                world_size=self.world.size,
-            ),
+            self._loss_scale(inputs),
             entropy_coef=self.entropy.coefficient,
             world=self.world,
         )
         self.windows[self._mode].add_statistics(result.statistics)
-        if options.entropy_bonus and training:
+        if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)
         return result.loss
 
-    def _record_collected(self, collected: Collected, mode: Mode) -> None:
-        window = self.windows[mode]
-        window.add(collected_metrics(collected))
-        window.add(reward_metrics(collected.advantages, collected.names))
-        if mode == "train":
-            self.state.num_input_tokens_seen += collected.num_tokens
-        window.put("num_tokens", self.state.num_input_tokens_seen)
-        self.run_log.add(collected, mode, self.state.global_step)
-        announce_scores(collected, mode, self.state.global_step)
+    def _loss_scale(self, batch: MicroBatch) -> LossScale:
+        scale = LossScale(batch.num_items, self.args.max_completion_length, world_size=self.world.size)
+        if self._mode == "eval":
+            return scale
+        accumulation = self.current_gradient_accumulation_steps
+        return replace(scale, accumulation=accumulation, steps_per_generation=self.args.steps_per_generation)
 
     # Data: training rows are drawn by the source, so its loader only counts micro-batches.
 
@@ -240,41 +204,5 @@ class GRPOTrainer(Trainer):
         self, rows: Sequence[Mapping[str, Any]], *, num_generations: int = 1, temperature: float | None = None
     ) -> list[dict[str, Any]]:
         """Generate and score without an update: one record a completion, see `preview`. Each rank does all the rows."""
-        return preview(
-            self.source.collector,
-            rows,
-            num_generations=num_generations,
-            temperature=temperature,
-            at_once=self.args.per_device_train_batch_size * self.args.steps_per_generation,
-            trainer_state=self.state,
-        )
-
-    # What is logged and kept
-
-    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
-        """Add the metrics of the window that ends here, and write table and metrics.jsonl."""
-        prefix = "" if self._mode == "train" else f"{self._eval_prefix}_"
-        if self._mode == "train" and self.loss_options.entropy_bonus:
-            self.windows["train"].put("entropy_coef", self.entropy.value)
-        logs.update({f"{prefix}{name}": value for name, value in self.windows[self._mode].drain(self.world).items()})
-        logs.update(metrics_of_hooks(logs, self._mode, self.state.global_step))
-        super().log(logs, start_time)
-        self.run_log.flush(logs, self._mode, self.state.global_step)
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        super()._save_rng_state(output_dir)
-        checkpoints.save(self, Path(output_dir))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            self._unfinished_loss = checkpoints.load(self, Path(checkpoint))
-
-    def _prepare_frozen(self, model: nn.Module) -> nn.Module:
-        return self.accelerator.prepare_model(model, evaluation_mode=True)
-
-
-def default_output_dir(model: str | nn.Module) -> str:
-    """Where a run goes that names no folder: after the model."""
-    name = model if isinstance(model, str) else getattr(getattr(model, "config", None), "_name_or_path", "")
-    return f"{Path(name).name or 'model'}-GRPO"
+        at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
+        return preview(self.source.collector, rows, num_generations, temperature, at_once, self.state)

@@ -1,0 +1,76 @@
+"""What a trainer logs and keeps: metrics, completions tables, checkpoints, the model card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import Trainer
+
+from . import checkpoints
+from .advantages import reward_metrics
+from .collecting import Collected, Mode, collected_metrics
+from .entropy import EntropyController
+from .hooking import announce_scores, metrics_of_hooks
+from .metrics import MetricWindow
+from .records import LossOptions
+from .run_log import RunLog
+from .source import RolloutSource
+from .world import World
+
+
+class RecordingTrainer(Trainer):
+    """A Trainer whose logs hold the metrics of rollouts and loss, and whose checkpoints hold the source's state."""
+
+    source: RolloutSource
+    world: World
+    entropy: EntropyController
+    loss_options: LossOptions
+
+    def start_recording(self) -> None:
+        """Empty windows; call it when the accelerator is there."""
+        self.windows: dict[Mode, MetricWindow] = {"train": MetricWindow(), "eval": MetricWindow()}
+        self.run_log = RunLog.of(self.args, main=self.accelerator.is_main_process)
+        self._mode: Mode = "train"
+        self._eval_prefix = "eval"
+        self._step_seconds = 0.0
+        self._unfinished_loss: dict[str, Any] | None = None
+
+    def record_collected(self, collected: Collected, mode: Mode) -> None:
+        window = self.windows[mode]
+        window.add(collected_metrics(collected))
+        window.add(reward_metrics(collected.advantages, collected.names))
+        if mode == "train":
+            self.state.num_input_tokens_seen += collected.num_tokens
+        window.put("num_tokens", self.state.num_input_tokens_seen)
+        self.run_log.add(collected, mode, self.state.global_step)
+        announce_scores(collected, mode, self.state.global_step)
+
+    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
+        """Add the metrics of the window that ends here, and write table and metrics.jsonl."""
+        prefix = "" if self._mode == "train" else f"{self._eval_prefix}_"
+        if self._mode == "train" and self.loss_options.entropy_bonus:
+            self.windows["train"].put("entropy_coef", self.entropy.value)
+        logs.update({f"{prefix}{name}": value for name, value in self.windows[self._mode].drain(self.world).items()})
+        logs.update(metrics_of_hooks(logs, self._mode, self.state.global_step))
+        super().log(logs, start_time)
+        self.run_log.flush(logs, self._mode, self.state.global_step)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        checkpoints.save(self, Path(output_dir))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self._unfinished_loss = checkpoints.load(self, Path(checkpoint))
+
+    def create_model_card(
+        self,
+        model_name: str | None = None,
+        dataset_name: str | None = None,
+        tags: str | list[str] | None = None,
+    ) -> None:
+        """Write the model's README, as transformers does, tagged as trained with GRPO."""
+        more = [tags] if isinstance(tags, str) else list(tags or [])
+        super().create_model_card(model_name=model_name, dataset=dataset_name, tags=["grpo", "plaudit", *more])

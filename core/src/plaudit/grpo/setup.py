@@ -1,0 +1,33 @@
+"""From what a user gives to a policy that can be trained, and its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .models import add_adapter, drop_dropout, is_adapted, load_model, load_tokenizer
+from .reference_model import copy_adapter
+
+
+def prepare_policy(model: Any, tokenizer: Any, peft_config: Any, args: Any) -> tuple[Any, Any]:
+    """The policy and its tokenizer. `model`: a path, id or object; `tokenizer`: None = the one beside the model.
+
+    With beta, a PEFT model that is given with its adapter gets a frozen copy of it as the reference. `args`: the run's
+    GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
+    """
+    options = args.model_init_kwargs or {}
+    policy = load_model(model, options, trust_remote_code=args.trust_remote_code)
+    tokenizer = load_tokenizer(
+        tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
+    )
+    if args.disable_dropout:
+        drop_dropout(policy)
+    if args.beta and peft_config is None and is_adapted(policy):
+        copy_adapter(policy)
+    return add_adapter(policy, peft_config), tokenizer
+
+
+def default_output_dir(model: Any) -> str:
+    """Where a run goes that names no folder: after the model."""
+    name = model if isinstance(model, str) else getattr(getattr(model, "config", None), "_name_or_path", "")
+    return f"{Path(name).name or 'model'}-GRPO"
