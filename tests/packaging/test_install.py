@@ -117,3 +117,6 @@ def test_an_installed_wheel_is_usable_by_name(clean_venv, build, tmp_path: Path)
         (0.0, "other letters", "a"),
     ]
     assert "vowels" in clean_venv.run("plaudit", "score", "vowels", "--data", "rows.jsonl", cwd=home)
+    # Without pyarrow, csv and parquet are refused in words (exit code 2), not with a traceback.
+    (home / "rows.csv").write_text("completion\na\n")
+    clean_venv.run("plaudit", "score", "vowels", "--data", "rows.csv", cwd=home, code=2)

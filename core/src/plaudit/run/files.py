@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from plaudit.run.typecheck import closest, show
 Records = list[dict[str, Any]]
 
 
-def read_rows(path: str | Path) -> Records:
-    """The rows of a .jsonl, .json (a list), .csv or .parquet file. Raises UsageError; never an empty list."""
+def read_rows(path: str | Path, *, text: Collection[str] = ()) -> Records:
+    """The rows of a .jsonl, .json (a list), .csv or .parquet file. Raises UsageError; never an empty list.
+
+    `text`: columns of a .csv file that stay as they are written; in the others numbers become numbers.
+    """
     source = Path(path).expanduser()
     if not source.is_file():
         there = [str(other) for other in source.parent.iterdir()] if source.parent.is_dir() else []
@@ -22,7 +26,9 @@ def read_rows(path: str | Path) -> Records:
     reader = _READERS.get(source.suffix.lower())
     if reader is None:
         raise UsageError(f"cannot read '{path}': expected a file ending in {', '.join(_READERS)}")
-    rows = reader(source)
+    if source.suffix.lower() in (".csv", ".parquet") and find_spec("pyarrow") is None:
+        raise UsageError(f"reading '{path}' needs pyarrow: pip install 'plaudit[data]'")
+    rows = _read_csv(source, text) if reader is _read_csv else reader(source)
     if not rows:
         raise UsageError(f"'{path}' holds no rows")
     return rows
@@ -43,12 +49,15 @@ def _read_json(source: Path) -> Records:
     return [_record(item, f"{source} item {index}") for index, item in enumerate(content)]
 
 
-def _read_csv(source: Path) -> Records:
+def _read_csv(source: Path, text: Collection[str] = ()) -> Records:
     import pyarrow
     from pyarrow import csv
 
+    # Completions have line breaks.
+    parsing = csv.ParseOptions(newlines_in_values=True)
+    conversion = csv.ConvertOptions(column_types={name: pyarrow.string() for name in text})
     try:
-        return list(csv.read_csv(source).to_pylist())
+        return list(csv.read_csv(source, parse_options=parsing, convert_options=conversion).to_pylist())
     except pyarrow.ArrowInvalid as error:
         if source.stat().st_size == 0:
             return []
