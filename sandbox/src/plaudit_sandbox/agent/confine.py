@@ -129,25 +129,34 @@ def _open_to_all(paths: Sequence[str]) -> bool:
     return True
 
 
+def set_constant_limits() -> None:
+    """In the agent, for all its runs: no core files, locked memory or message queues."""
+    for name in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
+        resource.setrlimit(name, (0, 0))
+
+
 def set_limits(settings: Settings, *, cpu_s: float, tasks: int | None) -> None:
     """The kernel's limits on this process and each of its children."""
-    seconds = max(1, -int(-cpu_s // 1))
+    limit_cpu(cpu_s)
     limits = [
-        (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_DATA, settings.memory),
         (resource.RLIMIT_FSIZE, settings.file),
         (resource.RLIMIT_NOFILE, settings.open_files),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
     ]
     if tasks is not None:
         limits.append((resource.RLIMIT_NPROC, tasks))
     for name, value in limits:
-        hard = resource.getrlimit(name)[1]
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        resource.setrlimit(name, (value, value))
+        try:
+            resource.setrlimit(name, (value, value))
+        except ValueError:  # the machine allows less
+            hard = resource.getrlimit(name)[1]
+            resource.setrlimit(name, (hard, hard))
+
+
+def limit_cpu(cpu_s: float) -> None:
+    """SIGXCPU after that many CPU seconds, rounded up, and SIGKILL a second later."""
+    seconds = max(1, -int(-cpu_s // 1))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def end_descendants(uid: int | None) -> None:

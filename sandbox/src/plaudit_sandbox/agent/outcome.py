@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Sequence
 
@@ -65,7 +66,7 @@ def _by_exit(job: Job, settings: Settings, ended: Exit, *, oom_kills: int) -> tu
     if oom_kills or _says_out_of_memory(job):
         return "memory", f"over {settings.memory >> 20} MiB"
     if code < 0:
-        if ended.cpu_s >= settings.cpu_s:
+        if code == -signal.SIGXCPU or (code == -signal.SIGKILL and ended.cpu_s >= settings.cpu_s):
             return "timeout", f"used more than {settings.cpu_s:g} CPU seconds"
         return "killed", _describe(ended)
     return "failed", _describe(ended)

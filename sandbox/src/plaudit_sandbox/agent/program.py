@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from . import host, interpret, workdir
-from .confine import Confinement, set_limits
+from .confine import Confinement, limit_cpu, set_limits
 from .report import COMPILING, RUNNING, Report
 from .request import Settings, Specification, read_body
 from .session import serve_cells
@@ -123,8 +123,7 @@ def _command(spec: Specification, settings: Settings, report: Report) -> int:
         built = subprocess.run([compiler, *spec.compile[1:]], stdin=subprocess.DEVNULL, stdout=2)
         if built.returncode:
             return built.returncode & 0xFF
-        seconds = max(1, -int(-settings.cpu_s // 1))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        limit_cpu(settings.cpu_s)
     path = interpret.find_command(spec.command)
     _reset_signals(signal.SIG_DFL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -11,7 +11,7 @@ import sys
 import time
 
 from . import interpret, outcome
-from .confine import Confinement
+from .confine import Confinement, set_constant_limits
 from .frames import Channel, Closed, Head
 from .job import Job
 from .pipes import Capture
@@ -47,6 +47,7 @@ class Agent:
         """Once, so that no run pays for it: nothing of the agent is importable."""
         for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
             del sys.modules[name]
+        set_constant_limits()
         interpret.settle_environment(self._confinement.home)
         # When memory runs out, the kernel is to take a program and not whoever asked for it.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

@@ -42,7 +42,7 @@ class Nursery:
         self._control, self._tier, self._visible = control, tier, visible
         self._slots: dict[int, Nursling] = {}
         self._root = _make_folder("root")
-        self._hierarchy = cgroup.find()
+        self._hierarchy = cgroup.find() if tier == "namespaces" else None
         if self._hierarchy is not None:
             cgroup.sweep(self._hierarchy)
 
@@ -97,7 +97,7 @@ class Nursery:
                 confinement: Confinement = namespaces.NamespaceConfinement(group)
             else:
                 confinement = Confinement(
-                    _plain_options(scratch, self._tier, [*self._visible, *mounts.settings_paths()], group)
+                    _plain_options(scratch, self._tier, [*self._visible, *mounts.settings_paths()])
                 )
                 syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
             Agent(frames, confinement, self._tier).serve()
@@ -132,7 +132,7 @@ class Nursery:
             self._control.send(json.dumps(message).encode())
 
 
-def _plain_options(scratch: str, tier: str, readable: list[str], group: cgroup.SlotGroup | None) -> Options:
+def _plain_options(scratch: str, tier: str, readable: list[str]) -> Options:
     """Raises OSError where the tier cannot hold what it promises."""
     if tier == "landlock":
         if not landlock.abi() or not seccomp.supported():
@@ -143,7 +143,6 @@ def _plain_options(scratch: str, tier: str, readable: list[str], group: cgroup.S
         scratch=scratch,
         read_only=readable,
         landlock=tier == "landlock",
-        count_memory=group is None,
     )
 
 

@@ -41,7 +41,9 @@ _ATTACKS: dict[str, str] = {
         "    attempt(lambda: socket.socket(family, socket.SOCK_RAW))"
     ),
     "proc_of_others": (
-        "for pid in filter(str.isdigit, os.listdir('/proc') if os.access('/proc', os.R_OK) else []):\n"
+        "try: pids = list(filter(str.isdigit, os.listdir('/proc')))\n"
+        "except OSError: pids = ['1', str(os.getppid())]\n"
+        "for pid in pids:\n"
         "    if int(pid) == os.getpid(): continue\n"
         "    for name in ('environ', 'mem', 'maps', 'fd', 'cwd', 'root'):\n"
         "        path = f'/proc/{pid}/{name}'\n"

@@ -160,7 +160,7 @@ async def check_open_files(box: Sandbox, open_box: OpenBox) -> None:
 
 
 async def check_deep_recursion(box: Sandbox, open_box: OpenBox) -> None:
-    result = await box.run("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()")
+    result = await box.run("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", timeout_s=2)
     expect(not result.ok, result)
     await _well(box)
 
