@@ -100,8 +100,8 @@ def test_two_tasks_each_with_its_own_verifier(train, run_folder, capsys):
 
     (run_folder / "run.toml").write_text(TWO_TASKS)
     assert train() == 0
-    printed = capsys.readouterr().out
-    assert "96 rows (addition 72, larger 24), 8 held out" in printed.replace("\n", " ")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "96 rows (addition 72, larger 24), 8 held out" in printed
     assert "where task = larger" in printed
     table = pq.read_table(run_folder / "run" / "completions" / "train_00001.parquet").to_pylist()
     assert len(table) == 32
@@ -121,7 +121,7 @@ def test_one_reward_of_two_tasks_is_reported_for_each(train, run_folder, capsys)
         TWO_TASKS.replace('[[task.reward]]\nname = "larger"', '[[task.reward]]\nname = "addition"')
     )
     assert train("--dry-run") == 0
-    printed = capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
     assert "addition/addition × 1" in printed
     assert "larger/addition × 1" in printed
 
