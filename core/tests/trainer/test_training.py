@@ -1,0 +1,301 @@
+"""What a training run does, seen from outside: prompts, rewards, tables, metrics, evaluation, callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from plaudit.scoring.errors import ScoringPaused
+from transformers import TrainerCallback
+
+from runs import ROWS, count_digits, make_trainer, metrics_of
+
+
+def steps_of(folder):
+    return [line for line in metrics_of(folder) if "reward" in line]
+
+
+def test_the_policy_learns_what_is_rewarded(tmp_path):
+    trainer = make_trainer(
+        tmp_path, max_steps=40, learning_rate=2e-2, num_generations=8, per_device_train_batch_size=16
+    )
+    before = [p.detach().clone() for p in trainer.model.parameters()]
+    trainer.train()
+    rewards = [line["reward"] for line in steps_of(tmp_path)]
+    assert sum(rewards[-5:]) > 2 * sum(rewards[:5])
+    assert not all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
+
+
+def test_rewards_are_called_as_trl_calls_them(tmp_path):
+    seen = {}
+
+    def watch(prompts, completions, completion_ids, trainer_state, answer, log_extra, log_metric, **rest):
+        seen.setdefault(trainer_state.global_step, (prompts, completions, completion_ids, answer, rest))
+        return [0.5] * len(prompts)
+
+    make_trainer(tmp_path, watch, rows=[{**row, "task": "sum"} for row in ROWS]).train()
+    assert sorted(seen) == [0, 1]
+    prompts, completions, ids, answers, rest = seen[0]
+    assert len(prompts) == len(completions) == len(ids) == len(answers) == 8
+    assert prompts[:4] == [prompts[0]] * 4
+    assert prompts[4:] == [prompts[4]] * 4 != prompts[:4]
+    assert all(eval(prompt[:-1]) == int(answer) for prompt, answer in zip(prompts, answers, strict=True))
+    assert all(isinstance(token, int) for token in ids[0])
+    assert rest == {"task": ["sum"] * 8}
+
+
+def test_abstaining_rewards_leave_baseline_and_advantage(tmp_path):
+    def some(completion_ids, **kwargs):
+        return [None, 1.0, 0.0, 0.0] * 2
+
+    make_trainer(tmp_path, some, max_steps=1, log_completions=True, num_completions_to_print=0).train()
+    table = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
+    spread = math.sqrt(1 / 3) + 1e-4
+    expected = [0.0, (2 / 3) / spread, -(1 / 3) / spread, -(1 / 3) / spread] * 2
+    assert [row["advantage"] for row in table] == pytest.approx(expected, rel=1e-4)
+    step = steps_of(tmp_path)[0]
+    assert step["reward"] == pytest.approx(1 / 3)
+    assert step["rewards/unscored"] == 2
+    assert step["frac_group_zero_std"] == 0
+
+
+def test_weights_and_equal_names_are_kept_apart(tmp_path):
+    rewards = [lambda completions, **k: [1.0] * len(completions), lambda completions, **k: [0.0] * len(completions)]
+    make_trainer(tmp_path, rewards, max_steps=1, reward_weights=[0.7, 0.3]).train()
+    step = steps_of(tmp_path)[0]
+    means = {name: value for name, value in step.items() if name.startswith("rewards/") and name.endswith("/mean")}
+    assert sorted(means.values()) == [0.0, 1.0]
+    assert step["reward"] == pytest.approx(0.7)
+    assert len(rewards) == 2
+
+
+def test_scoring_runs_beside_each_other_and_async_on_one_loop(tmp_path):
+    meet = threading.Barrier(2, timeout=20)
+
+    def one(completions, **kwargs):
+        meet.wait()
+        return [0.0] * len(completions)
+
+    def two(completions, **kwargs):
+        meet.wait()
+        return [0.0] * len(completions)
+
+    async def three(completions, **kwargs):
+        await asyncio.sleep(0)
+        return [float(len(text)) for text in completions]
+
+    make_trainer(tmp_path, [one, two, three], max_steps=1).train()
+    assert steps_of(tmp_path)[0]["rewards/three/mean"] > 0
+
+
+def test_conversations_get_the_chat_template_and_its_arguments(tmp_path):
+    rows = [{"prompt": [{"role": "user", "content": str(n)}]} for n in range(8)]
+    seen = []
+
+    def look(prompts, completions, **kwargs):
+        seen.extend(zip(prompts, completions, strict=True))
+        return [0.0] * len(prompts)
+
+    plain = make_trainer(tmp_path / "a", look, rows=rows, max_steps=1)
+    shouting = make_trainer(tmp_path / "b", look, rows=rows, max_steps=1, chat_template_kwargs={"shout": True})
+    row = plain.source.collector.codec.encode([as_row(rows[3])])[0]
+    tokenizer = plain.processing_class
+    assert tokenizer.decode(row) == "<u>3<a>"
+    assert tokenizer.decode(shouting.source.collector.codec.encode([as_row(rows[3])])[0]) == "<u>3<a>!"
+    plain.train()
+    prompt, completion = seen[0]
+    assert prompt[0]["role"] == "user"
+    assert list(completion[0]) == ["role", "content"]
+
+
+def as_row(record):
+    from plaudit.grpo.prompts import as_row
+
+    return as_row(record)
+
+
+def test_tables_are_typed_whole_and_never_stale(tmp_path):
+    def notes(completions, log_extra, trainer_state, **kwargs):
+        if trainer_state.global_step == 0:
+            log_extra("first", list(range(len(completions))))
+        log_extra("mixed", [1, "a"] * (len(completions) // 2))
+        log_extra("length", [len(text) for text in completions])
+        return [0.0] * len(completions)
+
+    options = {"eval_rows": ROWS[:6], "eval_strategy": "steps", "eval_steps": 1, "log_completions": True}
+    make_trainer(tmp_path, notes, **options, num_completions_to_print=0).train()
+    folder = tmp_path / "completions"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "eval_00001.parquet",
+        "eval_00002.parquet",
+        "train_00001.parquet",
+        "train_00002.parquet",
+    ]
+    first, second = (pq.read_table(folder / f"train_0000{n}.parquet") for n in (1, 2))
+    assert "first" in first.column_names
+    assert "first" not in second.column_names
+    assert first.schema.field("length").type == pa.int64()
+    assert first.schema.field("advantage").type == pa.float64()
+    assert first.schema.field("mixed").type == pa.string()
+    rows = second.to_pylist()
+    assert [row["length"] for row in rows] == [len(row["completion"]) for row in rows]
+    assert [row["step"] for row in rows] == [1] * 8
+    evaluated = pq.read_table(folder / "eval_00002.parquet").to_pylist()
+    assert len(evaluated) == 24
+    assert sorted({row["prompt"] for row in evaluated}) == sorted(row["prompt"] for row in ROWS[:6])
+
+
+def test_printing_shows_the_asked_number_of_rows_and_changes_no_draw(tmp_path, capsys):
+    def weights(folder, **options):
+        trainer = make_trainer(folder, **options)
+        trainer.train()
+        return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+    silent = weights(tmp_path / "a")
+    capsys.readouterr()
+    printed = weights(tmp_path / "b", log_completions=True, num_completions_to_print=2)
+    assert torch.equal(silent, printed)
+    shown = capsys.readouterr().out
+    assert shown.count("train step 1") == 1
+    assert shown.count("├") == 2
+
+
+def test_one_row_a_prompt_when_asked(tmp_path):
+    make_trainer(tmp_path, log_completions=True, log_unique_prompts=True, num_completions_to_print=0).train()
+    rows = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
+    assert len({row["prompt"] for row in rows}) == len(rows) == 2
+
+
+def test_several_evaluation_sets_log_under_their_names(tmp_path):
+    from datasets import Dataset
+
+    trainer = make_trainer(tmp_path, eval_rows=ROWS[:2])
+    trainer.eval_dataset = {"small": Dataset.from_list(ROWS[:2]), "big": Dataset.from_list(ROWS[:4])}
+    found = trainer.evaluate()
+    assert {"eval_small_reward", "eval_big_reward", "eval_small_loss"} <= set(found)
+    assert "eval_reward" not in found
+
+
+def test_metrics_say_what_happened(tmp_path):
+    make_trainer(tmp_path, max_steps=1).train()
+    step = steps_of(tmp_path)[0]
+    assert step["num_tokens"] == 8 * 4 + 8 * step["completions/mean_length"]
+    assert 1 <= step["completions/min_length"] <= step["completions/mean_length"] <= step["completions/max_length"] <= 8
+    assert 0 <= step["completions/clipped_ratio"] <= 1
+    assert step["entropy"] > 0
+    assert {"clip_ratio/region_mean", "step_time", "frac_reward_zero_std", "rewards/count_digits/std"} <= step.keys()
+    assert any(name.startswith("scoring/count_digits/latency") for name in step)
+
+
+def test_reference_log_probs_are_those_of_the_first_policy(tmp_path):
+    trainer = make_trainer(tmp_path, beta=0.1, max_steps=3)
+    first = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    trainer.train()
+    kl = [line["kl"] for line in steps_of(tmp_path)]
+    assert kl[0] == pytest.approx(0, abs=1e-6)
+    assert kl[2] > 1e-6
+    for name, value in trainer.reference.model.named_parameters():
+        assert torch.equal(value, first[name])
+        assert not value.requires_grad
+
+
+OUTLIVES = {(1, 1, 1): False, (2, 1, 1): False, (1, 1, 2): True, (2, 4, 1): True}
+
+
+@pytest.mark.parametrize(("accumulation", "steps", "iterations"), OUTLIVES)
+def test_old_log_probs_are_taken_when_a_batch_outlives_a_step(accumulation, steps, iterations, tmp_path):
+    needed = OUTLIVES[accumulation, steps, iterations]
+    options = {"gradient_accumulation_steps": accumulation, "steps_per_generation": steps, "num_iterations": iterations}
+    trainer = make_trainer(tmp_path, **options)
+    trainer.train()
+    assert (trainer.source.buffer[0].old_logprobs is not None) == needed
+
+
+def test_generate_completions_scores_without_an_update(tmp_path):
+    trainer = make_trainer(tmp_path)
+    before = torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).clone()
+    records = trainer.generate_completions(ROWS[:3], num_generations=2)
+    assert [record["prompt"] for record in records] == [row["prompt"] for row in ROWS[:3] for _ in range(2)]
+    assert all(record["reward"] == record["count_digits"] for record in records)
+    assert records[0]["answer"] == ROWS[0]["answer"]
+    greedy = [[r["completion"] for r in trainer.generate_completions(ROWS[:3], temperature=0.0)] for _ in range(2)]
+    assert greedy[0] == greedy[1]
+    assert trainer.generate_completions([]) == []
+    assert torch.equal(before, torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    trainer.train()
+
+
+def test_a_string_model_loads_in_float32_with_its_tokenizer_and_eos_as_pad(tmp_path, build_model, build_tokenizer):
+    build_model().bfloat16().save_pretrained(tmp_path / "model")
+    tokenizer = build_tokenizer()
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(tmp_path / "model")
+    from plaudit.grpo import GRPOConfig, GRPOTrainer
+
+    args = GRPOConfig(str(tmp_path / "out"), use_cpu=True, report_to=[], num_generations=4, max_completion_length=4)
+    trainer = GRPOTrainer(str(tmp_path / "model"), count_digits, args, train_dataset=ROWS)
+    assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+    assert trainer.processing_class.pad_token == trainer.processing_class.eos_token
+    assert trainer.processing_class.padding_side == "left"
+    assert trainer.model.config.pad_token_id == trainer.processing_class.eos_token_id
+
+
+def test_callbacks_and_optimizers_are_used(tmp_path, build_model):
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            control.should_training_stop = True
+
+    model = build_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    trainer = make_trainer(tmp_path, model=model, callbacks=[Stop()], optimizers=(optimizer, schedule), max_steps=5)
+    trainer.train()
+    assert trainer.state.global_step == 1
+    assert isinstance(trainer.optimizer.optimizer, torch.optim.SGD)
+
+
+def test_too_many_unscored_rollouts_pause_the_run_at_a_checkpoint(tmp_path):
+    broken = {"now": True}
+
+    def fails(completions, trainer_state, **kwargs):
+        if broken["now"] and trainer_state.global_step == 2:
+            raise ConnectionError("service is down")
+        return count_digits(completions)
+
+    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 100}
+    with pytest.raises(ScoringPaused, match="no score"):
+        make_trainer(tmp_path, fails, **options).train()
+    broken["now"] = False
+    again = make_trainer(tmp_path, fails, **options)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert again.state.global_step == 4
+    assert [line["step"] for line in steps_of(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_truncated_completions_are_not_learnt_from_when_masked(tmp_path):
+    trainer = make_trainer(tmp_path, mask_truncated_completions=True, max_completion_length=1, max_steps=1)
+    before = torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).clone()
+    # With one token nearly every completion is cut off; suppressing the end token makes it all of them.
+    trainer.source.collector = replace_sampling(trainer.source.collector, suppress_tokens=[1])
+    trainer.train()
+    assert torch.equal(before, torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    assert steps_of(tmp_path)[0]["completions/clipped_ratio"] == 1
+
+
+def replace_sampling(collector, **extra):
+    from dataclasses import replace
+
+    return replace(collector, sampling=replace(collector.sampling, generation_kwargs=extra))
+
+
+def test_a_model_card_is_written(tmp_path):
+    trainer = make_trainer(tmp_path)
+    trainer.train()
+    trainer.create_model_card(model_name="tiny", tags="mine")
+    text = (tmp_path / "README.md").read_text()
+    assert all(tag in text for tag in ("grpo", "plaudit", "mine", "tiny"))
