@@ -1,6 +1,7 @@
 """The tasks, their verifiers, and the base model that ships with the package."""
 
 import random
+import re
 from importlib.metadata import entry_points
 
 import pytest
@@ -8,21 +9,25 @@ from plaudit import load_reward, load_verifier
 from plaudit_quickstart import data, evaluate, pretrain
 from plaudit_quickstart.demonstrations import demonstration
 from plaudit_quickstart.model import path
-from plaudit_quickstart.problems import ADDITION, LARGER, TASKS
+from plaudit_quickstart.problems import ADDITION, LARGER
 
 
 @pytest.mark.parametrize(
-    ("dataset", "right"), [(data.addition, lambda a, b: a + b), (data.larger, lambda a, b: a if a > b else b)]
+    ("dataset", "right", "low", "high"),
+    [
+        (data.addition, lambda a, b: a + b, 100, 999),
+        (data.larger, lambda a, b: a if a > b else b, 100, 999),
+        (data.larger_in_words, lambda a, b: a if a > b else b, 10, 99),
+    ],
 )
-def test_rows_ask_what_they_answer(dataset, right):
+def test_rows_ask_what_they_answer(dataset, right, low, high):
     rows = dataset("train", size=200)
     for row in rows:
-        digits = "".join(char if char.isdigit() else " " for char in row["prompt"]).split()
-        a, b = map(int, digits)
-        assert 100 <= a <= 999
-        assert 100 <= b <= 999
+        a, b = map(int, re.findall(r"\d+", row["prompt"]))
+        assert low <= a <= high
+        assert low <= b <= high
         assert row["answer"] == str(right(a, b))
-    assert {row["task"] for row in rows} == {"addition" if "+" in rows[0]["prompt"] else "larger"}
+    assert {row["task"] for row in rows} == {dataset.__name__}
 
 
 @pytest.mark.parametrize("dataset", [data.addition, data.larger])
@@ -52,14 +57,14 @@ def test_splits_share_no_prompt_and_follow_the_seed(dataset):
         ("", 0.0),
     ],
 )
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ["addition", "larger"])
 def test_verifiers_want_the_exact_answer_in_one_pair_of_tags(name, completion, score):
     verdict = load_verifier(name)(completion, "579")
     assert verdict.score == score
     assert verdict.reason or score == 1.0
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ["addition", "larger"])
 def test_a_verifier_is_a_reward_by_name(name):
     reward = load_reward(name)
     completions = ["<answer>7</answer>", "<answer>8</answer>"]

@@ -6,7 +6,7 @@ import random
 from itertools import islice
 from typing import Any
 
-from .problems import ADDITION, LARGER, Split, Task, pairs
+from .problems import ADDITION, LARGER, LARGER_IN_WORDS, Split, Task, pairs
 
 SIZES = {"train": 4000, "test": 512}
 
@@ -22,6 +22,11 @@ def addition(split: Split = "train", *, size: int | None = None, seed: int = 0) 
 def larger(split: Split = "train", *, size: int | None = None, seed: int = 0) -> list[dict[str, Any]]:
     """Rows `prompt` ("max(123,456)="), `answer` ("456") and `task` ("larger"); otherwise as `addition`."""
     return _rows(LARGER, split, size, seed)
+
+
+def larger_in_words(split: Split = "train", *, size: int | None = None, seed: int = 0) -> list[dict[str, Any]]:
+    """Rows `prompt` ("Which number is larger, 47 or 82?"), `answer` ("82"), for a model that reads English."""
+    return _rows(LARGER_IN_WORDS, split, size, seed)
 
 
 def _rows(task: Task, split: Split, size: int | None, seed: int) -> list[dict[str, Any]]:
