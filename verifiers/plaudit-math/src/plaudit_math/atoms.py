@@ -49,6 +49,8 @@ class Atoms(Cursor):
             self.position += 2
             name += self.primes()
             self.expect("}")
+        if name == "C" and self.at("(") and (pair := self.pair()):
+            return ("fn", "binom", *pair)
         head = name.rstrip("'")
         inverse = (
             head in _APPLIED and self.at("^") and [self.peek(i).text for i in (1, 2, 3, 4)] == ["{", "-", "1", "}"]
@@ -59,6 +61,15 @@ class Atoms(Cursor):
         if (head in _APPLIED or name.endswith("'")) and self.at("(") and not self.peek().spaced:
             return ("fn", f"call {name}", *self.arguments())
         return ("sym", name)
+
+    def pair(self) -> tuple[Node, ...] | None:
+        """(n, k) of C(n, k); None, and no step forward, for anything else in parentheses."""
+        start = self.position
+        arguments = self.arguments()
+        if len(arguments) == 2:
+            return arguments
+        self.position = start
+        return None
 
     def primes(self) -> str:
         count = 0
@@ -105,16 +116,19 @@ class Atoms(Cursor):
             inside = self.inside()
             self.expect("⌋" if floor else "⌉")
             return ("fn", "floor" if floor else "ceil", inside)
+        if self.accept("…"):
+            return ("sym", "…")
         opening = self.accept(*_CLOSERS)
         if opening is None:
             raise Unreadable(f"unexpected {self.peek().text or 'end'}")
         return self.group(opening)
 
-    def inside(self) -> Node:
+    def inside(self, opening: str = "(") -> Node:
+        """An answer within a group. The bracket that opened it decides what : and [ mean in there."""
         self.enter()
-        bars, self.bars = self.bars, 0
+        before, self.bars, self.opened = (self.bars, self.opened), 0, opening
         found = self.answer()
-        self.bars = bars
+        self.bars, self.opened = before
         self.leave()
         return found
 
@@ -134,7 +148,7 @@ class Atoms(Cursor):
             return ("set", ())
         if opening in ("(", "{") and self.accept(")", "}"):
             return ("list", ",", ())
-        inside = self.inside()
+        inside = self.inside(opening)
         condition = self.such_that(inside) if opening in ("{set", "{") else None
         closing = self.expect(*_CLOSERS[opening])
         if condition is not None:
@@ -173,6 +187,9 @@ class Atoms(Cursor):
         name = token.text
         if name == "sqrt":
             return self.root()
+        if name == "cis":
+            angle = self.function_arguments(name)
+            return ("add", ("fn", "cos", *angle), ("mul", nodes.I, ("fn", "sin", *angle)))
         base = self.atom() if name in ("log", "lg", "ln") and self.accept("_") else None
         power = self.power_argument() if self.accept("^") else None
         if self.accept("_"):

@@ -45,7 +45,12 @@ def _box(text: str, start: int, end: int, closing: dict[int, int]) -> Box | None
         partner = closing.get(place)
         return Box(None, start, end) if partner is None else Box(text[place + 1 : partner], start, partner + 1)
     token = _ONE_TOKEN.match(text, end)
-    return Box(token[1], start, token.end()) if token else None
+    if token is None:
+        return None
+    stop = token.end()
+    while token[1][0] == "\\" and text[stop : stop + 1] == "{" and stop in closing:
+        stop = closing[stop] + 1
+    return Box(text[token.start(1) : stop], start, stop)
 
 
 def _partners(text: str, start: int) -> dict[int, int]:

@@ -97,7 +97,7 @@ class Commands(Atoms):
         inside = self.tex_argument()
         if name in ("overline", "bar"):
             return ("fn", "conj", inside)
-        if inside[0] == "sym":
+        if inside[0] == "sym" or inside == nodes.I:
             return ("sym", f"{name} {inside[1]}")
         return ("fn", name, inside)
 
@@ -210,7 +210,7 @@ class Commands(Atoms):
                 if cells:
                     rows.append(tuple(cells))
                 cells = []
-                if self.peek(-1).text != "\\\\":
+                if self.peek().kind == "cmd" and self.peek().text == "end":
                     break
                 continue
             cells.append(self.cell())

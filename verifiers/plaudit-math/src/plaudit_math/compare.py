@@ -134,7 +134,7 @@ def _set_of(gold: Node, answer: Node, policy: Policy) -> bool | None:
 def _closed(gold: Node, answer: Node, policy: Policy) -> bool | None:
     """3·20 = 60 is 60."""
     for first, second in ((gold, answer), (answer, gold)):
-        if first[0] == "rel" and second[0] in nodes.SCALARS:
+        if first[0] == "rel" and second[0] in nodes.SCALARS and set(first[1]) <= {"=", "≈"}:
             value = equations.closed_value(first)
             return value is not None and same_quantity(value, second, policy)
     return None

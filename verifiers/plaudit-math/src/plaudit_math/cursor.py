@@ -18,6 +18,7 @@ class Cursor:
         self.position = 0
         self.depth = 0
         self.bars = 0
+        self.opened = ""
         self.loose_units = loose_units
 
     def peek(self, ahead: int = 0) -> Token:

@@ -91,7 +91,7 @@ class Parser(Commands):
 
     def ratio(self) -> Node:
         parts = [self.sets()]
-        while self.at(":") and self.peek(1).kind != "end":
+        while self.at(":") and self.peek(1).kind != "end" and self.opened not in ("{", "{set"):
             self.position += 1
             parts.append(self.sets())
         return ("ratio", tuple(parts)) if len(parts) > 1 else parts[0]
@@ -204,7 +204,7 @@ class Parser(Commands):
                 return False
             if token.text == "|":
                 return self.bars == 0 and self.depth == 0
-            return token.text in _STARTS
+            return token.text in _STARTS and not (token.text == "[" and self.opened == "]")
         return False
 
     def factor(self) -> Node:

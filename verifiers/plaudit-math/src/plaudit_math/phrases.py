@@ -23,7 +23,7 @@ _AFTER: dict[tuple[str, ...], str] = {
 }  # fmt: skip
 _FILLER = frozenset(
     "about approximately approx roughly around exactly precisely nearly almost is are equals be only just therefore thus so "
-    "hence also then we get have 约 大约 约为 是 为 等于".split()
+    "hence also then we get have the answer final value result solution solutions answers both 约 大约 约为 是 为 等于".split()
 )
 _QUALIFIERS = frozenset(
     "for where with when if whenever such given assuming because since which provided while who that after".split()

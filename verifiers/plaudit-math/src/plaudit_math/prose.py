@@ -80,7 +80,7 @@ def _segment(text: str, start: int) -> tuple[str, int, int]:
 
 def usable(segment: str) -> str:
     """A segment of a sentence reduced to the answer in it; itself if nothing better is found."""
-    segment = segment.strip().rstrip("*_`").strip()
+    segment = segment.strip().strip("*_`").strip()
     if segment.endswith(("!", "！")) and "$" not in segment and "\\" not in segment:
         segment = segment.rstrip("!！")
     segment = segment.rstrip(".。*_`").strip()

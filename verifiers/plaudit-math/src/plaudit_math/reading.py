@@ -40,6 +40,7 @@ _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _LETTER = re.compile(
     r"(?:\\(?:text|textbf|mathrm|mathbf|textrm)\s*\{)?\s*\(?\s*([A-Ja-j])\s*(\)\s*[.:]?|[.:](?=\s|$|\}))\s*\}?\s*"
 )
+_PUNCTUATION = re.compile(r"(?:(?<!\\)[.,;:]|\s)+$")
 _WRAPPED = (("**", "**"), ("*", "*"), ("`", "`"), ("__", "__"), ('"', '"'), ("\\text{'", "'}"))
 
 
@@ -68,7 +69,7 @@ def tidy(text: str) -> str:
     """Without the marks around it: $…$, \\(…\\), **…**, a full stop; money keeps its sign as \\$."""
     text = surface.plain(text).strip()
     for _ in range(3):
-        text = text.strip().rstrip(".,;:").strip()
+        text = _PUNCTUATION.sub("", text).strip()
         for opening, closing in _WRAPPED:
             if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
                 text = text[len(opening) : -len(closing)]
@@ -78,7 +79,7 @@ def tidy(text: str) -> str:
         text = _DOLLARS.sub(" ", text)
     if "\\(" in text or "\\[" in text or "\\)" in text:
         text = _DISPLAY.sub(" ", text)
-    return text.strip().rstrip(".,;").strip()
+    return _PUNCTUATION.sub("", text).strip()
 
 
 def styling_removed(text: str) -> str:
@@ -96,6 +97,8 @@ def _readings(text: str, tokens: list[Token]) -> list[Node]:
         found = words.meaning(spoken)
         if found is not None:
             return [found]
+    if (exception := _all_but(tokens)) is not None:
+        return [exception]
     said: list[Node] = [("text", spoken)] if spoken else []
     try:
         parts = phrase(tokens)
@@ -110,6 +113,17 @@ def _readings(text: str, tokens: list[Token]) -> list[Node]:
         return said
     unstyled = all(token.styled == "" for token in wordy) and not any(token.kind == "num" for token in tokens)
     return [*said, *found_nodes] if unstyled else found_nodes
+
+
+def _all_but(tokens: list[Token]) -> Node | None:
+    """All real numbers except 0 and 1."""
+    texts = [token.text.lower() for token in tokens]
+    place = next((index for index, text in enumerate(texts) if text in ("except", "but", "other", "excluding")), 0)
+    if not place or words.meaning(tuple(texts[:place])) != ("const", "ℝ"):
+        return None
+    rest = [token for token in tokens[place + 1 :] if token.text.lower() not in ("for", "than", "not", "x", "=", "≠")]
+    found = parse(rest)
+    return ("minus", ("const", "ℝ"), ("set", found[2] if found[0] == "list" else (found,)))
 
 
 def _parsed(tokens: list[Token]) -> list[Node]:

@@ -55,6 +55,8 @@ def real_set(node: Node) -> RealSet | None:
         return _half("", node[1], node[2])
     if tag == "list" and node[2] and all(item[0] == "rel" for item in node[2]):
         return _from_relations(node[1], [_from_relation(item[1], item[2]) for item in node[2]])
+    if tag == "list" and any(item[0] == "interval" for item in node[2]):
+        return _from_relations("or", [real_set(item) for item in node[2]])
     if tag == "logic" and node[1] in ("∧", "∨"):
         return _from_relations("and" if node[1] == "∧" else "or", [real_set(part) for part in node[2:]])
     return None

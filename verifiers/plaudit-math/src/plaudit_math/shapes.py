@@ -6,6 +6,7 @@ from plaudit_math import nodes
 from plaudit_math.equations import assigned
 from plaudit_math.matrices import simplified
 from plaudit_math.nodes import Node
+from plaudit_math.scalars import same_value
 
 MAX_SIGNS = 4
 
@@ -110,6 +111,11 @@ def _unit_vectors(node: Node) -> Node | None:
     names = [name for name in nodes.symbols(node) if name in _AXES]
     if not names or node[0] in nodes.STRUCTURES:
         return None
+    still = node
+    for name in names:
+        still = nodes.substitute(still, name, nodes.ZERO)
+    if not same_value(still, nodes.ZERO):
+        return nodes.substitute(node, "bold i", nodes.I) if names == ["bold i"] else None
     size = 3 if any(_AXES[name] == 2 for name in names) else 2
     zeros = dict.fromkeys(_AXES, nodes.ZERO)
     entries = []

@@ -40,6 +40,8 @@ _GROUPED = re.compile(
 )
 _NOT_DIGIT = re.compile(r"[^\d]")
 _BRACE_DECIMAL = re.compile(r"(?<=\d)\{,\}(?=\d)")
+_LETTER_TIMES = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d) [xX] (?=\d)")
+_CHOOSE = re.compile(r"(?:\{\})?[_^]\{?(\w{1,9})\}?\s*(?:\\mathrm\s*)?\{?([CP])\}?_\{?(\w{1,9})\}?")
 _NOT_EQUAL = re.compile(r"\\not\s*=")
 
 
@@ -48,11 +50,22 @@ def tokenize(text: str) -> list[Token]:
     text = _GROUPED.sub(lambda found: _NOT_DIGIT.sub("", found[0]), text)
     if "{," in text:
         text = _BRACE_DECIMAL.sub(".", text)
+    if "x" in text or "X" in text:
+        text = _LETTER_TIMES.sub(r"\\times ", text)
+    if "C_" in text or "P_" in text:
+        text = _CHOOSE.sub(_chosen, text)
+    text = text.replace("+/-", "\\pm ")
     if "\\not" in text:
         text = _NOT_EQUAL.sub(r"\\ne ", text)
     tokens: list[Token] = []
     _scan(text, tokens, "")
     return tokens
+
+
+def _chosen(found: re.Match[str]) -> str:
+    """5C2 with its numbers as indices before and behind the letter."""
+    name = "binom" if found[2] == "C" else "permutations"
+    return f"\\operatorname{{{name}}}({found[1]},{found[3]})"
 
 
 def _scan(text: str, tokens: list[Token], styled: str) -> None:
@@ -107,6 +120,14 @@ def _command(name: str, text: str, position: int, tokens: list[Token], spaced: b
     elif name in ("boxed", "fbox", "ensuremath", "underline"):
         content, position = argument(text, position)
         _scan(content, tokens, styled)
+    elif name in ("color", "textcolor"):
+        _, position = argument(text, position)
+        return position, spaced
+    elif name in ("num", "SI", "qty"):
+        content, position = argument(text, position)
+        unit, position = argument(text, position) if name != "num" else ("", position)
+        _scan(content, tokens, styled)
+        _scan(unit.replace("\\", " "), tokens, "text")
     elif name in v.GREEK:
         tokens.append(Token("sym", v.GREEK_SAME.get(name, name), spaced))
     elif name in v.CONSTANTS and len(name) > 1:
