@@ -89,7 +89,7 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
         config = make_config(dataclasses.replace(prepared.run, output_dir=scratch))
         trainer = build_trainer(dataclasses.replace(prepared, config=config), ())
         records = trainer.generate_completions(
-            prepared.train[:DRY_RUN_PROMPTS], num_generations=prepared.sizes.generations
+            prepared.train[:DRY_RUN_PROMPTS], num_generations=min(prepared.sizes.generations, DRY_RUN_GENERATIONS)
         )
     from plaudit.run.samples import samples_table
 

@@ -81,7 +81,10 @@ class RewardSection:
     max_concurrency: int | None = None
     requests_per_s: float | None = None
     deterministic: bool | None = None
+    cache: bool | None = None
     memory_mb: int | None = None
+    breaker_failures: int | None = None
+    breaker_cooldown_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
