@@ -87,7 +87,7 @@ class Call:
             runtime.breaker.succeeded()
         elif not again and failure.kind != "breaker":
             runtime.breaker.failed(failure.message)
-        runtime.release()
+        runtime.admission.release(runtime.queue)
         if self.cancelled:
             return
         if failure is not None and again:
@@ -107,7 +107,8 @@ class Call:
     def _try(self) -> None:
         self._attempt = Attempt(self)
         self._admitted = False
-        self.plan.runtime.admit(self._start)
+        runtime = self.plan.runtime
+        runtime.admission.request(runtime.queue, self._start)
 
     def _start(self) -> None:
         attempt, runtime = self._attempt, self.plan.runtime

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from plaudit.errors import UsageError
-from plaudit.plugins.component import REFERENCE_COLUMNS, REWARD_CONTRACT, Component, Reward, missing_columns_message
+from plaudit.plugins.component import REFERENCE_COLUMNS, REWARD_CONTRACT, Reward, missing_columns_message
 from plaudit.types import Rollout, Row
 
 NOT_PASSED = frozenset({"prompt", "completion", "completion_ids"})
@@ -67,34 +67,54 @@ def taken_columns(reward: Reward, columns: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(columns & wanted))
 
 
-def verifier_row(component: Component, rollout: Rollout, columns: Sequence[str]) -> dict[str, Any]:
-    """One row as a verifier's `judge` takes it: its columns, and prompt or token ids where the signature names them."""
-    values = rollout.row.columns
-    row = {name: copied(values.get(name)) for name in columns}
-    names = component.signature.names
-    if "prompt" in names:
-        row["prompt"] = copied(rollout.row.prompt)
-    if "completion_ids" in names:
-        row["completion_ids"] = list(rollout.completion_ids)
-    return row
+class Inputs:
+    """How the arguments of one reward's calls are made; what its signature takes is worked out once a session."""
 
+    __slots__ = ("_any", "_component", "_environments", "_fields", "_state", "columns", "logging")
 
-def reward_arguments(
-    component: Component, rollouts: Sequence[Rollout], columns: Sequence[str], trainer_state: Any
-) -> dict[str, Any]:
-    """The keyword arguments of a reward function over `rollouts`, one list element each; logging functions left out."""
-    signature = component.signature
-    arguments: dict[str, Any] = {
-        name: [copied(rollout.row.columns.get(name)) for rollout in rollouts] for name in columns
-    }
-    for name, value_of in _OF_ROLLOUT.items():
-        if signature.takes_any or name in signature.names:
-            arguments[name] = [value_of(rollout) for rollout in rollouts]
-    if signature.takes_any or "trainer_state" in signature.names:
-        arguments["trainer_state"] = state_copy(trainer_state)
-    if "environments" in signature.names or (signature.takes_any and any(r.environment is not None for r in rollouts)):
-        arguments["environments"] = [rollout.environment for rollout in rollouts]
-    return arguments
+    def __init__(self, reward: Reward, columns: frozenset[str]) -> None:
+        component = reward.component
+        names, takes_any = component.signature.names, component.signature.takes_any
+        self.columns = taken_columns(reward, columns)
+        self.logging = tuple(name for name in ("log_extra", "log_metric") if takes_any or name in names)
+        self._component = component
+        self._any = takes_any
+        self._fields = tuple((name, of) for name, of in _OF_ROLLOUT.items() if takes_any or name in names)
+        self._state = takes_any or "trainer_state" in names
+        self._environments = "environments" in names
+
+    def row(self, rollout: Rollout) -> dict[str, Any]:
+        """One row as a verifier's `judge` takes it: its columns, and what else its signature names."""
+        values, names = rollout.row.columns, self._component.signature.names
+        row = {name: copied(values.get(name)) for name in self.columns}
+        if "prompt" in names:
+            row["prompt"] = copied(rollout.row.prompt)
+        if "completion_ids" in names:
+            row["completion_ids"] = list(rollout.completion_ids)
+        return row
+
+    def arguments(self, rollouts: Sequence[Rollout], trainer_state: Any) -> dict[str, Any]:
+        """The keyword arguments of a reward function over `rollouts`, but for the logging functions."""
+        arguments: dict[str, Any] = {
+            name: [copied(rollout.row.columns.get(name)) for rollout in rollouts] for name in self.columns
+        }
+        for name, of in self._fields:
+            arguments[name] = [of(rollout) for rollout in rollouts]
+        if self._state:
+            arguments["trainer_state"] = state_copy(trainer_state)
+        if self._environments or (self._any and any(rollout.environment is not None for rollout in rollouts)):
+            arguments["environments"] = [rollout.environment for rollout in rollouts]
+        return arguments
+
+    def identity(self, rollout: Rollout) -> list[Any]:
+        """All that a deterministic reward's value depends on."""
+        names = self._component.signature.names
+        parts: list[Any] = [rollout.completion, [rollout.row.columns.get(name) for name in self.columns]]
+        if self._any or "prompt" in names or "prompts" in names:
+            parts.append(rollout.row.prompt)
+        if self._any or "completion_ids" in names:
+            parts.append(rollout.completion_ids)
+        return parts
 
 
 def state_copy(state: Any) -> Any:

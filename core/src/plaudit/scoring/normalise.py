@@ -31,20 +31,22 @@ def normalised(returned: Any, count: int, name: str) -> list[Value]:
     other entries become metrics (numbers) or columns, or with a `failure` (kind, message) instead.
     Raises LengthError on what is no list of `count` values.
     """
-    if hasattr(returned, "tolist"):
-        returned = returned.tolist()
-    if type(returned) is not list and (
-        isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable)
-    ):
-        raise LengthError(
-            f"reward '{name}' returned {_shown(returned)}; expected a list of {count} floats or None, one a completion"
-        )
-    values = list(returned)
+    values = returned if type(returned) is list else _as_list(returned, count, name)
     if len(values) != count:
         raise LengthError(
             f"reward '{name}' returned {len(values)} scores for {count} completions; it must return one each"
         )
     return [value if type(value) is float and math.isfinite(value) else _value(value, name) for value in values]
+
+
+def _as_list(returned: Any, count: int, name: str) -> list[Any]:
+    if hasattr(returned, "tolist"):
+        returned = returned.tolist()
+    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
+        raise LengthError(
+            f"reward '{name}' returned {_shown(returned)}; expected a list of {count} floats or None, one a completion"
+        )
+    return list(returned)
 
 
 def score_of(value: Value) -> float | None:

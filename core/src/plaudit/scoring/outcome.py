@@ -21,7 +21,7 @@ MESSAGE_LIMIT = 500
 class Request:
     """`arguments` of a reward function over `count` rollouts, or (`completion`, `row`) of a verifier, whose count is 1.
 
-    `name` is the reward's name in the run, which messages use.
+    `name` is the reward's name in the run, which messages use. `logging`: which of log_extra and log_metric it takes.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Request:
     arguments: dict[str, Any] | None = None
     completion: Any = None
     row: Mapping[str, Any] | None = None
+    logging: tuple[str, ...] = ()
     reserved: frozenset[str] = frozenset()
 
 
@@ -62,7 +63,7 @@ def perform(reward: Reward, request: Request, retry_on: tuple[type[BaseException
     try:
         if request.arguments is None:
             return Outcome(normalised([reward.judge(request.completion, request.row or {})], 1, request.name))
-        recorder = with_logging(reward, request)
+        recorder = _recorder(request)
         returned = reward.component.target(**request.arguments)
         if type(returned) is not list and inspect.iscoroutine(returned):
             returned = _run_coroutine(returned)
@@ -77,23 +78,19 @@ async def perform_async(reward: Reward, request: Request, retry_on: tuple[type[B
         if request.arguments is None:
             verdict: Any = await reward.judge(request.completion, request.row or {})  # type: ignore[misc]
             return Outcome(normalised([verdict], 1, request.name))
-        recorder = with_logging(reward, request)
+        recorder = _recorder(request)
         return _outcome(await reward.component.target(**request.arguments), request, recorder)
     except BaseException as error:
         return Outcome(failure=failure_of(error, retry_on))
 
 
-def with_logging(reward: Reward, request: Request) -> Recorder | None:
-    """Add the logging functions that the signature takes to the arguments; raises UsageError where one is missing."""
-    signature, arguments = reward.component.signature, request.arguments or {}
-    recorder = None
-    if signature.takes_any or "log_extra" in signature.names or "log_metric" in signature.names:
-        recorder = Recorder(request.name, request.count, request.reserved)
-        for name, function in (("log_extra", recorder.log_extra), ("log_metric", recorder.log_metric)):
-            if signature.takes_any or name in signature.names:
-                arguments[name] = function
-    if not signature.required <= arguments.keys():
-        reward.component.select(arguments)
+def _recorder(request: Request) -> Recorder | None:
+    """Add the logging functions that the reward takes to its arguments."""
+    if not request.logging or request.arguments is None:
+        return None
+    recorder = Recorder(request.name, request.count, request.reserved)
+    for name in request.logging:
+        request.arguments[name] = getattr(recorder, name)
     return recorder
 
 

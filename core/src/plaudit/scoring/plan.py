@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plaudit.scoring.gates import matches, passes
-from plaudit.scoring.inputs import portable_state, reward_arguments, verifier_row
+from plaudit.scoring.inputs import Inputs, portable_state
 from plaudit.scoring.normalise import Value, score_of
 from plaudit.scoring.outcome import Outcome, Request
 from plaudit.scoring.runtime import RewardRuntime
@@ -22,14 +22,13 @@ class RewardPlan:
         self,
         runtime: RewardRuntime,
         *,
-        columns: tuple[str, ...],
+        columns: frozenset[str],
         count: int,
         group_size: int,
         after: tuple[int, float | None] | None,
         reserved: frozenset[str],
     ) -> None:
         self.runtime = runtime
-        self.columns = columns
         self.after = after
         self.stats = Stats()
         self.size = {"rollout": 1, "group": group_size, "batch": max(count, 1)}[runtime.policy.granularity]
@@ -42,9 +41,12 @@ class RewardPlan:
         self.finished_work: dict[bytes, Outcome] = {}
         self.logged: dict[str, dict[int, Any]] = {}
         self.metrics: list[tuple[str, float]] = []
-        signature = runtime.spec.reward.component.signature
-        self.keyed = self.size == 1 and runtime.policy.deterministic and "environments" not in signature.names
+        component = runtime.spec.reward.component
+        self.keyed = self.size == 1 and runtime.policy.deterministic and "environments" not in component.signature.names
         self.runs_everywhere = not runtime.spec.when and runtime.spec.applies is None and after is None
+        self._inputs = Inputs(runtime.spec.reward, columns)
+        self._judges = component.kind == "verifier"
+        self._travels = runtime.policy.executor in ("process", "ray")
         self._reserved = reserved
 
     def arrived(self, index: int) -> int | None:
@@ -66,15 +68,13 @@ class RewardPlan:
 
     def request(self, rollouts: Sequence[Rollout], trainer_state: Any) -> Request:
         """The request of one call, built on the thread that runs it. All values are copies."""
-        reward, spec = self.runtime.spec.reward, self.runtime.spec
-        if reward.component.kind == "verifier":
-            (rollout,) = rollouts
-            row = verifier_row(reward.component, rollout, self.columns)
-            return Request(spec.name, 1, completion=rollout.completion, row=row, reserved=self._reserved)
-        if self.runtime.policy.executor in ("process", "ray"):
+        name = self.runtime.spec.name
+        if self._judges:
+            return Request(name, 1, completion=rollouts[0].completion, row=self._inputs.row(rollouts[0]))
+        if self._travels:
             trainer_state = portable_state(trainer_state)
-        arguments = reward_arguments(reward.component, rollouts, self.columns, trainer_state)
-        return Request(spec.name, len(rollouts), arguments=arguments, reserved=self._reserved)
+        arguments = self._inputs.arguments(rollouts, trainer_state)
+        return Request(name, len(rollouts), arguments, logging=self._inputs.logging, reserved=self._reserved)
 
     def keep_logged(self, indices: Sequence[int], outcome: Outcome) -> None:
         """Keep what a call over the rollouts `indices` logged. Call under the lock."""
@@ -85,21 +85,15 @@ class RewardPlan:
     def cache_key(self, rollout: Rollout) -> str | None:
         """The key on disk: fingerprint, options and all inputs. None = not cached."""
         cache = self.runtime.cache
-        return None if cache is None or not self.keyed else cache.key(self.runtime.identity, self._inputs(rollout))
-
-    def _inputs(self, rollout: Rollout) -> list[Any]:
-        """All that a deterministic reward's value depends on."""
-        signature = self.runtime.spec.reward.component.signature
-        parts: list[Any] = [rollout.completion, [rollout.row.columns.get(name) for name in self.columns]]
-        if signature.takes_any or signature.names & {"prompt", "prompts"}:
-            parts.append(rollout.row.prompt)
-        if signature.takes_any or "completion_ids" in signature.names:
-            parts.append(rollout.completion_ids)
-        return parts
+        return (
+            None
+            if cache is None or not self.keyed
+            else cache.key(self.runtime.identity, self._inputs.identity(rollout))
+        )
 
     def work_key(self, rollout: Rollout) -> bytes | None:
         """What a deterministic reward's value depends on; equal keys mean equal work. None = not known."""
         try:
-            return pickle.dumps(self._inputs(rollout), protocol=5)
+            return pickle.dumps(self._inputs.identity(rollout), protocol=5)
         except Exception:
             return None

@@ -36,22 +36,14 @@ class RewardRuntime:
         self.breaker = Breaker(spec.name, failures=policy.breaker_failures, cooldown_s=policy.breaker_cooldown_s)
         self.cache = cache if policy.cache else None
         self.identity = identity
-        self._admission = admission
-        self._queue = admission.queue(limit=policy.max_concurrency, requests_per_s=policy.requests_per_s)
+        self.admission = admission
+        self.queue = admission.queue(limit=policy.max_concurrency, requests_per_s=policy.requests_per_s)
         self._clock = clock
 
     @property
     def name(self) -> str:
         """The reward's name in the run."""
         return self.spec.name
-
-    def admit(self, start: Callable[[], None]) -> None:
-        """Run `start` when the concurrency and rate limits let it."""
-        self._admission.request(self._queue, start)
-
-    def release(self) -> None:
-        """What was admitted has ended."""
-        self._admission.release(self._queue)
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Run `callback` after a delay."""

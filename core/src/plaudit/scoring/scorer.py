@@ -17,7 +17,7 @@ from plaudit.scoring.conclusion import make_table, successes
 from plaudit.scoring.errors import RewardError, ScoringPaused
 from plaudit.scoring.executors.pools import Pools
 from plaudit.scoring.gates import as_after, order_of
-from plaudit.scoring.inputs import check_columns, column_names, state_copy, taken_columns
+from plaudit.scoring.inputs import check_columns, column_names, state_copy
 from plaudit.scoring.plan import RewardPlan
 from plaudit.scoring.policy import resolve
 from plaudit.scoring.runtime import RewardRuntime
@@ -91,7 +91,7 @@ class Scorer:
         plans = [
             RewardPlan(
                 runtime,
-                columns=taken_columns(runtime.spec.reward, columns),
+                columns=columns,
                 count=len(rows),
                 group_size=num_generations,
                 after=None if gate is None or before is None else (before, gate[1]),

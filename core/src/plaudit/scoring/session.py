@@ -58,6 +58,8 @@ class ScoringSession:
         for plan in self.plans:
             if plan.after is not None:
                 self._waiting_on.setdefault(self.plans[plan.after[0]], []).append(plan)
+        self._immediate_plans = [plan for plan in self.plans if plan.size == 1 and plan.runs_everywhere]
+        self._waiting_plans = [plan for plan in self.plans if plan not in self._immediate_plans]
         self._lock = threading.Lock()
         self._finished = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
@@ -79,12 +81,11 @@ class ScoringSession:
             self._unsubmitted -= 1
             if self._unsubmitted == 0:
                 self.submitted_at = time.monotonic()
-            ready = [(plan, unit) for plan in self.plans if (unit := plan.arrived(index)) is not None]
+            ready = [(plan, unit) for plan in self._waiting_plans if (unit := plan.arrived(index)) is not None]
+        for plan in self._immediate_plans:
+            self._call(plan, [rollout])
         for plan, unit in ready:
-            if plan.size == 1 and plan.runs_everywhere:
-                self._call(plan, [rollout])
-            else:
-                self._start(plan, unit)
+            self._start(plan, unit)
 
     def result(self) -> ScoreTable:
         """Block until every score is in, and return the table; the same one when called again.
@@ -93,7 +94,7 @@ class ScoringSession:
         has a `reduce`, every rank must call this, and an error on one rank is raised on all.
         """
         if self._table is None:
-            if self._unsubmitted:
+            if self._unsubmitted and self._error is None:
                 raise ContractError(f"{self._unsubmitted} of {self.count} rollouts were never submitted for scoring")
             asked = time.monotonic()
             try:
@@ -217,10 +218,14 @@ class ScoringSession:
 
     def _close(self, plan: RewardPlan, indices: Sequence[int]) -> None:
         """These cells are final: start what waited for them, and end the session with the last one."""
-        ready: list[tuple[RewardPlan, int]] = []
+        followers = self._waiting_on.get(plan, ())
         with self._lock:
-            for waiting in self._waiting_on.get(plan, ()):
-                ready += [(waiting, unit) for index in indices if (unit := waiting.arrived(index)) is not None]
+            ready = [
+                (waiting, unit)
+                for waiting in followers
+                for index in indices
+                if (unit := waiting.arrived(index)) is not None
+            ]
             self._open_cells -= len(indices)
             last = self._open_cells == 0
         if last:
