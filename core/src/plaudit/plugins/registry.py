@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -46,7 +49,7 @@ def list_plugins(kinds: Iterable[str] | None = None) -> list[PluginInfo]:
     """
     wanted = set(GROUPS.values() if kinds is None else kinds)
     order = list(GROUPS.values())
-    found = [info for info in _installed() if info.kind in wanted]
+    found = [info for info in _scan(_path_state())[0] if info.kind in wanted]
     return sorted(found, key=lambda info: (order.index(info.kind), info.name, info.distribution))
 
 
@@ -65,33 +68,40 @@ def normalised(distribution: str) -> str:
 
 
 def unreadable_distributions() -> list[tuple[str, str]]:
-    """(distribution or its folder, error) of those whose entry points cannot be read."""
-    return [(name, error) for name, error, _ in _scan() if error]
+    """(its folder, error) of each distribution of ours whose entry points cannot be read."""
+    return list(_scan(_path_state())[1])
 
 
-def _installed() -> Iterator[PluginInfo]:
+def _path_state() -> tuple[tuple[str, int | None], ...]:
+    """sys.path with the time each folder last changed: an installation adds or replaces a dist-info folder."""
+
+    def changed(folder: str) -> int | None:
+        try:
+            return os.stat(folder or ".").st_mtime_ns
+        except OSError:
+            return None
+
+    return tuple((folder, changed(folder)) for folder in sys.path)
+
+
+@functools.lru_cache(maxsize=1)
+def _scan(path_state: object) -> tuple[tuple[PluginInfo, ...], tuple[tuple[str, str], ...]]:
+    """Every plugin, and the unreadable distributions. Of two distributions of one name the first on the path counts."""
+    plugins: list[PluginInfo] = []
+    unreadable: list[tuple[str, str]] = []
     seen: set[str] = set()
-    for name, error, distribution in _scan():
-        key = normalised(name)
-        if error or key in seen:
-            continue
-        seen.add(key)
-        version = distribution.version
-        for entry in distribution.entry_points:
-            if entry.group in GROUPS:
-                yield PluginInfo(GROUPS[entry.group], entry.name, name, version, entry.value)
-
-
-def _scan() -> Iterator[tuple[str, str, metadata.Distribution]]:
-    """(name, error, distribution) of each distribution that speaks of plaudit in its entry points; error "" is none."""
     for distribution in metadata.distributions():
         try:
             if "plaudit" not in (distribution.read_text("entry_points.txt") or ""):
                 continue
-            name = distribution.metadata["Name"]
-            if not name or not distribution.version:
+            name, version = distribution.metadata["Name"], distribution.version
+            if not name or not version:
                 raise ValueError("its metadata has no name or no version")
-            list(distribution.entry_points)
-            yield name, "", distribution
+            entries = [entry for entry in distribution.entry_points if entry.group in GROUPS]
         except Exception as error:
-            yield str(getattr(distribution, "_path", "unknown")), f"{type(error).__name__}: {error}", distribution
+            unreadable.append((str(getattr(distribution, "_path", "unknown")), f"{type(error).__name__}: {error}"))
+            continue
+        if normalised(name) not in seen:
+            seen.add(normalised(name))
+            plugins += [PluginInfo(GROUPS[e.group], e.name, name, version, e.value) for e in entries]
+    return tuple(plugins), tuple(unreadable)
