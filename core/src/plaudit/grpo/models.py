@@ -35,11 +35,14 @@ def load_model(
     if isinstance(settings["dtype"], str) and settings["dtype"] != "auto":
         settings["dtype"] = getattr(torch, settings["dtype"])
     try:
-        return AutoModelForCausalLM.from_pretrained(model, **settings)
+        loaded = AutoModelForCausalLM.from_pretrained(model, **settings)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{model!r} is not a causal language model that can be loaded: {_first_line(error)}"
         ) from error
+    if "gguf_file" in settings:
+        _forget_quantization(loaded)
+    return loaded
 
 
 def load_tokenizer(given: Any, model: Any, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
@@ -130,10 +133,11 @@ def check_model_path(model: Any) -> None:
 
 
 def _forget_quantization(model: Any) -> None:
-    """A model read from GGUF has plain weights, but save_pretrained refuses it while it remembers where they came
-    from.
+    """A model read from GGUF has plain weights, but Trainer and save_pretrained refuse it while it remembers where they
+    came from.
     """
     model.hf_quantizer = None
+    model.is_quantized = False
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
 
