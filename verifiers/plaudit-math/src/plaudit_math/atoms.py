@@ -96,7 +96,7 @@ class Atoms(Cursor):
     def word(self) -> Node:
         """Unstyled letters in a row are a product, with known functions read out of them: xy, sinx."""
         token = self.take()
-        if token.styled in ("text", "roman", "operator") or len(token.text) > 4 or not token.text.isascii():
+        if token.styled in ("text", "roman", "operator") or not is_product(token.text):
             raise Unreadable(f"the word {token.text!r}")
         pieces = _split_letters(token)
         self.tokens[self.position - 1 : self.position] = pieces
@@ -243,6 +243,18 @@ class Atoms(Cursor):
         if self.accept("+"):
             return self.atom()
         return self.atom()
+
+
+def is_product(letters: str) -> bool:
+    """May letters in a row be a product of variables, rather than a word?"""
+    if not letters.isascii() or len(letters) > 6 or letters.lower() in vocabulary.SHORT_WORDS:
+        return False
+    if len(letters) <= 3:
+        return True
+    head = next((name for name in vocabulary.FUNCTION_NAMES if letters.startswith(name)), "")
+    if head or letters.startswith("pi"):
+        return len(letters) - len(head or "pi") <= 2
+    return len(letters) == 4 and (not set(letters.lower()) & set("aeiou") or list(letters) == sorted(letters))
 
 
 def _bracketed(opening: str, closing: str, inside: Node) -> Node:

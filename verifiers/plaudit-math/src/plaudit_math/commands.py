@@ -95,7 +95,7 @@ class Commands(Atoms):
                 return ("sym", f"{name} {letters}")
             self.position = start
         inside = self.tex_argument()
-        if name in ("overline", "bar"):
+        if name in ("overline", "bar") and inside[0] != "sym":
             return ("fn", "conj", inside)
         if inside[0] == "sym" or inside == nodes.I:
             return ("sym", f"{name} {inside[1]}")

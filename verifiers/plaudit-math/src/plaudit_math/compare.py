@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plaudit_math import equations, nodes, realsets, words
+from plaudit_math.canonical import canonical
 from plaudit_math.gatherings import same_collection
 from plaudit_math.logic import same_statement
 from plaudit_math.nodes import Node
@@ -44,7 +45,7 @@ def _written(gold: Node, answer: Node, policy: Policy) -> bool:
     if tags == {"time"}:
         return _clock(gold) == _clock(answer) or (gold[1:4] == answer[1:4] and "" in (gold[4], answer[4]))
     if tags == {"quant"}:
-        return same(gold[1], answer[1], policy)
+        return gold[1] == answer[1] and same(gold[2], answer[2], policy)
     if "choice" in tags:
         return _choice(gold, answer, policy)
     return False
@@ -161,6 +162,8 @@ def _sets(gold: Node, answer: Node, policy: Policy) -> bool | None:
     ):
         return None
     left, right = realsets.real_set(gold), realsets.real_set(answer)
+    if left is right is None and {gold[0], answer[0]} <= {"union", "meet", "minus"}:
+        return canonical(gold) == canonical(answer)
     if left is None or right is None:
         return None if left is right is None else False
     return _same_real_set(left, right, policy)

@@ -10,6 +10,9 @@ from plaudit_math.scalars import proportional, same_value
 _TURNED = {"<": ">", "≤": "≥", ">": "<", "≥": "≤", "=": "=", "≠": "≠"}
 
 
+_MUTUAL = frozenset(["∥", "⟂", "≅"])
+
+
 def is_name(node: Node) -> bool:
     """May it stand alone on one side to be given a value: x, f(x), P(A), |z|, sin θ, (x, y)?"""
     if node[0] == "sym" or (node[0] == "tuple" and all(item[0] == "sym" for item in node[1])):
@@ -53,6 +56,8 @@ def same_relation(left: Node, right: Node) -> bool:
     if len(left[1]) > 1:
         return _same_chain(left, right) or _same_chain(left, _turned(right))
     operator, other = left[1][0], right[1][0]
+    if operator == other and operator in _MUTUAL and _same_chain(left, ("rel", right[1], right[2][::-1])):
+        return True
     if operator not in _TURNED or other not in _TURNED:
         return operator == other and all(a == b or _scalar_same(a, b) for a, b in zip(left[2], right[2], strict=True))
     if operator not in (other, _TURNED[other]):

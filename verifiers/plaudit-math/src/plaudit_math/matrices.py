@@ -7,6 +7,7 @@ from plaudit_math.failures import TooLarge, Unreadable
 from plaudit_math.nodes import Node
 
 MAX_SIZE = 6
+_TRANSPOSE = (("sym", "T"), ("sym", "t"), ("const", "⊤"))
 
 
 def determinant(matrix: Node) -> Node:
@@ -33,6 +34,8 @@ def simplified(node: Node) -> Node:
         return _each(inside, nodes.negate)
     if tag == "div" and (inside := simplified(node[1]))[0] == "matrix":
         return _each(inside, lambda cell: ("div", cell, node[2]))
+    if tag == "pow" and node[2] in _TRANSPOSE and (inside := simplified(node[1]))[0] == "matrix":
+        return ("matrix", tuple(zip(*inside[1], strict=True)))
     if tag == "mul":
         return _product([simplified(part) for part in node[1:]])
     if tag == "add":

@@ -9,7 +9,7 @@ Structures  ("list", joined_by, items) · ("tuple", items) · ("set", items) · 
             ("interval", open_left, low, high, open_right) · ("union" | "meet" | "minus", a, b) · ("ratio", parts)
             ("rel", operators, sides) · ("cong", left | None, residue, modulus) · ("logic", operator, a, b…)
             ("cases", rows) · ("bound", operator, a) · ("text", words) · ("choice", letter, value | None)
-            ("date", year | None, month, day) · ("time", h, m, s, "a" | "p" | "") · ("quant", a)
+            ("date", year | None, month, day) · ("time", h, m, s, "a" | "p" | "") · ("quant", sign, a)
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from plaudit_math import nodes, units
+from plaudit_math.atoms import is_product
 from plaudit_math.commands import Commands
 from plaudit_math.cursor import without_double_parentheses
 from plaudit_math.failures import Unreadable
@@ -46,11 +47,16 @@ class Parser(Commands):
         return ("list", joined, tuple(items)) if joined and len(items) > 1 else items[0]
 
     def statement(self) -> Node:
-        if self.accept("∀", "∃"):
+        quantifier = self.accept("∀", "∃")
+        if quantifier is not None:
             self.statement()
             self.accept(",", ":")
-            return ("quant", self.statement())
-        return self.logic(0)
+            return ("quant", quantifier, self.statement())
+        stated = self.logic(0)
+        if self.accept("∀") is None:
+            return stated
+        condition = self.statement()
+        return stated if condition[0] == "sym" or condition[1] == ("∈",) else ("quant", "∀", stated)
 
     def logic(self, least: int) -> Node:
         if self.accept("¬"):
@@ -198,7 +204,7 @@ class Parser(Commands):
         if token.kind == "cmd":
             return token.text not in ("end", "pmod", "mod", "pod")
         if token.kind == "word":
-            return not token.styled and len(token.text) <= 4 and token.text.isascii()
+            return not token.styled and is_product(token.text)
         if token.kind == "op":
             if token.text == "(" and self.peek(1).text == "mod":
                 return False
@@ -282,7 +288,7 @@ class Parser(Commands):
             return ("pct", base)
         if base[0] in ("sym", "const") and not token.styled:
             return base
-        loose = self.loose_units and base[0] in ("num", "dec", "div")
+        loose = self.loose_units and base[0] in ("num", "dec", "div", "pow") and not nodes.symbols(base)
         things = base[0] not in ("sym", "const")
         readable = token.kind in ("word", "sym", "fn", "op")
         found = units.read(self.tokens, self.position, loose=loose, things=things) if readable else None

@@ -29,6 +29,7 @@ _QUALIFIERS = frozenset(
     "for where with when if whenever such given assuming because since which provided while who that after".split()
 )
 _RESTRICTING = frozenset(["for", "when", "if", "whenever", "provided", "with"])
+_MONEY = frozenset(["usd", "eur", "gbp", "cny", "rmb", "rs", "inr", "jpy"])
 _ORDER_SIGNS = frozenset(["<", ">", "≤", "≥", "="])
 
 
@@ -48,6 +49,8 @@ def phrase(tokens: list[Token]) -> Phrase:
     texts = [token.text.lower() for token in tokens]
     while texts and (texts[0] in _FILLER or (texts[0] == "=" and len(texts) > 1)) and tokens[0].kind in ("word", "op"):
         tokens, texts = tokens[1:], texts[1:]
+    if len(tokens) > 1 and tokens[0].kind == "word" and tokens[1].kind == "num" and texts[0] in _MONEY:
+        tokens = [*tokens[1:], tokens[0]]
     for words, sign in _BEFORE.items():
         if tuple(texts[: len(words)]) == words and len(texts) > len(words):
             return Phrase(tokens[len(words) :], sign, restricted)

@@ -16,7 +16,8 @@ TAIL = 4_000
 MAX_WORDS = 12
 
 _MARK = re.compile(
-    r"final answer|\banswers?\s{0,3}(?:is|are|:|=|to be|equals|would be|should be|must be)|\bans\s?[:=.]|答案|答え|정답|répon?se|"
+    r"final answer|\b(?:correct|right|best) (?:option|choice|answer|one) is\b|\b(?:option|choice) is\b|答\s?[:：]|"
+    r"\banswers?\**\s{0,3}(?:is|are|:|=|to be|equals|would be|should be|must be)|\bans\s?[:=.]|答案|答え|정답|répon?se|"
     r"respuesta|antwort|ответ|risposta|resposta|故选|所以选|\bresult is\b|\bsolution is\b",
     re.IGNORECASE,
 )
@@ -26,6 +27,7 @@ _AFTER_MARK = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+(?=[A-Z(\"'*\\$✅\u4e00-\u9fff]|$)|(?<=[。！？])|\n")
+_BOLD = re.compile(r"(?<!\w)\*\*|\*\*(?!\w)")
 _INLINE = re.compile(
     r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$|\\\(((?:[^\\]|\\(?![()])){1,400})\\\)|\\\[((?:[^\\]|\\(?![\[\]])){1,600})\\\]"
 )
@@ -80,7 +82,7 @@ def _segment(text: str, start: int) -> tuple[str, int, int]:
 
 def usable(segment: str) -> str:
     """A segment of a sentence reduced to the answer in it; itself if nothing better is found."""
-    segment = segment.strip().strip("*_`").strip()
+    segment = _BOLD.sub("", segment).strip().strip("*_`,:").strip()
     if segment.endswith(("!", "！")) and "$" not in segment and "\\" not in segment:
         segment = segment.rstrip("!！")
     segment = segment.rstrip(".。*_`").strip()
@@ -128,11 +130,26 @@ def unmarked(text: str) -> str | None:
     whole = text.strip()
     if len(whole) <= 300 and "\n" not in whole and not whole.endswith("?"):
         plain_whole = whole.rstrip(".。")
-        if mathematical(plain_whole) or (len(whole.split()) <= 3 and read(plain_whole).nodes):
+        if mathematical(plain_whole):
             return plain_whole
+        if len(whole.split()) <= 3 and _only_words(whole) and read(plain_whole).nodes:
+            return _last_words(whole) or plain_whole
     for sentence in _sentences_from_the_end(whole[-TAIL:]):
         return _from_sentence(sentence)
-    return None
+    return _last_words(whole)
+
+
+def _only_words(text: str) -> bool:
+    return len(text) <= 60 and not any(character.isdigit() for character in text)
+
+
+def _last_words(text: str) -> str | None:
+    """The ball is blue: the words after the last "is" of a text without any numbers."""
+    sentence = next((piece.strip() for piece in reversed(_SENTENCE_END.split(text[-TAIL:])) if piece.strip()), "")
+    if len(sentence) > 200 or sentence.endswith("?") or _DOUBT.search(sentence):
+        return None
+    words = re.split(r"\b(?:is|are|was|were)\b", sentence)[-1].strip(" .*!:")
+    return words if 0 < len(words.split()) <= 4 and words != sentence.strip(" .*!:") else None
 
 
 def _sentences_from_the_end(text: str) -> Iterator[str]:

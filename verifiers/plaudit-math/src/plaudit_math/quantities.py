@@ -46,7 +46,7 @@ def _scaled(node: Node, unit: Unit) -> Node:
 
 def _one_unit(left: Node, right: Node, unit: Unit, policy: Policy) -> bool:
     """A unit on one side only: the bare numbers must agree; degrees may meet radians; 2 dozen is 24."""
-    if policy.units == "required" and unit.dimensions:
+    if unit.dimensions and (policy.units == "required" or "pct" in (left[0], right[0])):
         return False
     if _numbers(left, right, policy):
         return True

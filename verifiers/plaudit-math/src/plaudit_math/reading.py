@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plaudit_math import nodes, surface, words
+from plaudit_math.atoms import is_product
 from plaudit_math.cursor import merge_thousands
 from plaudit_math.failures import TooLarge, Unreadable
 from plaudit_math.nodes import Node
@@ -40,7 +41,10 @@ _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _LETTER = re.compile(
     r"(?:\\(?:text|textbf|mathrm|mathbf|textrm)\s*\{)?\s*\(?\s*([A-Ja-j])\s*(\)\s*[.:]?|[.:](?=\s|$|\}))\s*\}?\s*"
 )
+_ORDINAL = re.compile(r"(?<=\d)(?:\^?\{?\\(?:text|mathrm)\{(?:st|nd|rd|th)\}\}?|(?:\^?\{)?(?:st|nd|rd|th)\b\}?)")
+_IN_BASE = re.compile(r"([0-9A-F]{1,60})\s*(?:\\text\s*\{)?\s*\(?(?:in\s)?base[- ~]?\s?\}?\s?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?")
 _PUNCTUATION = re.compile(r"(?:(?<!\\)[.,;:]|\s)+$")
+_OPTION = re.compile(r"^(?:\\text\s*\{)?\s*(?:option|choice|answer)\s+(?=\(?[A-J]\b)", re.IGNORECASE)
 _WRAPPED = (("**", "**"), ("*", "*"), ("`", "`"), ("__", "__"), ('"', '"'), ("\\text{'", "'}"))
 
 
@@ -54,7 +58,7 @@ def read(text: str) -> Reading:
     if len(text) > MAX_LENGTH:
         return Reading(key, (), f"an answer of {len(text)} characters")
     special = [*_clock(text), *_choice(text), *_european(text)]
-    text = surface.math(text)
+    text = _IN_BASE.sub(r"\1_{\2}", _ORDINAL.sub("", surface.math(text)))
     try:
         tokens = tokenize(text)
         found = special + _readings(text, tokens)
@@ -77,6 +81,8 @@ def tidy(text: str) -> str:
         if text.count("$") % 2 and _MONEY.match(text):
             return text.replace("$", "\\$", 1)
         text = _DOLLARS.sub(" ", text)
+    if "{:}" in text:
+        text = text.replace("{:}", ":")
     if "\\(" in text or "\\[" in text or "\\)" in text:
         text = _DISPLAY.sub(" ", text)
     return _PUNCTUATION.sub("", text).strip()
@@ -87,11 +93,12 @@ def styling_removed(text: str) -> str:
 
 
 def _readings(text: str, tokens: list[Token]) -> list[Node]:
-    wordy = [token for token in tokens if token.kind == "word" or (token.styled == "text" and token.kind == "sym")]
+    wordy = [token for token in tokens if _is_word(token)]
     if not tokens:
         raise Unreadable("nothing to read")
     if not wordy:
-        return _parsed(tokens)
+        letters = all(token.kind == "word" for token in tokens)
+        return [*_parsed(tokens), ("text", words.words_of(text))] if letters else _parsed(tokens)
     spoken = words.words_of(text)
     if not any(token.kind in ("num", "rep", "cmd") for token in tokens) or words.date(spoken):
         found = words.meaning(spoken)
@@ -106,13 +113,20 @@ def _readings(text: str, tokens: list[Token]) -> list[Node]:
         if parts.bound:
             found_nodes = [("bound", parts.bound, node) for node in found_nodes]
         if parts.restricted:
-            found_nodes = [("quant", node) for node in found_nodes]
+            found_nodes = [("quant", "if", node) for node in found_nodes]
     except (Unreadable, TooLarge):
         if not said:
             raise
         return said
     unstyled = all(token.styled == "" for token in wordy) and not any(token.kind == "num" for token in tokens)
     return [*said, *found_nodes] if unstyled else found_nodes
+
+
+def _is_word(token: Token) -> bool:
+    """Letters that are no product of variables."""
+    if token.kind == "sym":
+        return token.styled == "text"
+    return token.kind == "word" and (bool(token.styled) or not is_product(token.text))
 
 
 def _all_but(tokens: list[Token]) -> Node | None:
@@ -152,7 +166,7 @@ def _parsed(tokens: list[Token]) -> list[Node]:
 def _loose(tokens: list[Token]) -> bool:
     """Is there a lone letter, after a blank, behind a number: 25 m/s?"""
     return any(
-        token.kind == "sym" and token.spaced and before.kind == "num" and len(token.text) == 1
+        token.kind in ("sym", "word") and token.spaced and before.kind == "num" and len(token.text) <= 3
         for before, token in zip(tokens, tokens[1:], strict=False)
     ) and not any(token.text == "^" for token in tokens[:2])
 
@@ -168,13 +182,13 @@ def _clock(text: str) -> list[Node]:
 
 def _choice(text: str) -> list[Node]:
     """C, (C), \\textbf{(D) } 25: a letter, alone or before a value."""
-    bare = styling_removed(text).strip("(){}")
+    bare = styling_removed(_OPTION.sub("", text)).strip("(){}")
     if len(bare) == 1 and "A" <= bare <= "J":
         return [("choice", bare, None)]
-    found = _LETTER.match(text)
+    found = _LETTER.match(_OPTION.sub("", text))
     if not found:
         return []
-    rest = text[found.end() :].strip()
+    rest = _OPTION.sub("", text)[found.end() :].strip()
     if not rest:
         return [("choice", found[1].upper(), None)]
     if rest[0] in "^_+-*/=!,)" or not (found[1].isupper() or ")" in found[2]):

@@ -16,7 +16,7 @@ def shape(node: Node) -> Node:
     tag = node[0]
     if tag == "list":
         return _list(node)
-    if tag in ("add", "mul", "neg", "div") and nodes.contains(node, "matrix", "tuple", "sym"):
+    if tag in ("add", "mul", "neg", "div", "pow") and nodes.contains(node, "matrix", "tuple", "sym"):
         node = simplified(node)
         if (vector := _unit_vectors(node)) is not None:
             return vector
@@ -90,11 +90,21 @@ def _list(node: Node) -> Node:
         ))  # fmt: skip
     if first[0] in nodes.SCALARS or (first[0] == "rel" and first[1] == ("=",)):
         items = (first, *(item for item in items[1:] if not _side_condition(item)))
+    if items[-1][0] == "cong" and items[-1][1] is None:
+        items = _congruences(items)
     flat: list[Node] = []
     for item in items:
         shaped = shape(item)
         flat.extend(shaped[2] if shaped[0] == "list" else (shaped,))
     return ("list", joined, tuple(flat)) if len(flat) > 1 else (flat[0] if flat else ("list", joined, ()))
+
+
+def _congruences(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    """x ≡ 1, 3 (mod 8): one modulus behind several residues."""
+    first, modulus = items[0], items[-1][3]
+    name = first[2][0] if first[0] == "rel" and first[1] == ("≡",) else None
+    residues = [item[2][-1] if item[0] == "rel" else item[2] if item[0] == "cong" else item for item in items]
+    return tuple(("cong", name, residue, modulus) for residue in residues)
 
 
 def _side_condition(item: Node) -> bool:

@@ -112,7 +112,8 @@ def _is_unit(tokens: list[Token], place: int, *, loose: bool, things: bool) -> U
         return known
     if not things:
         return None
-    if token.styled == "text" or len(token.text) > 3 or not token.text.isascii():
+    short = loose and token.spaced and len(token.text) == 3
+    if short or token.styled == "text" or len(token.text) > 3 or not token.text.isascii():
         return Unit(Fraction(1), ((_singular(token.text.lower()), 1),))
     return None
 

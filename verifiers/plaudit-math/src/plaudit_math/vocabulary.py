@@ -46,7 +46,7 @@ OPERATORS = {
 FUNCTIONS = frozenset(
     "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch arsinh arcosh artanh "
     "ln log lg lb exp sqrt cbrt det gcd lcm max min arg Re Im sgn sign abs floor ceil deg asin acos atan tr rank dim ker "
-    "Var Cov Pr sup inf mod erf asinh acosh atanh round hcf".split()
+    "Var Cov Pr mod erf asinh acosh atanh round hcf".split()
 )
 FUNCTION_SAME = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "arctg": "arctan", "tg": "tan", "ctg": "cot", "sgn": "sign",
@@ -62,3 +62,10 @@ CONNECTORS = {"and": "and", "or": "or", "AND": "and", "OR": "or", "和": "and", 
               "及": "and", "union": "∪", "et": "and", "ou": "or", "und": "and", "oder": "or", "And": "and", "Or": "or"}  # fmt: skip
 CURRENCY = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yuan", "₹": "rupee", "₽": "rouble", "₩": "won",
             "¢": "cent"}  # fmt: skip
+SHORT_WORDS = frozenset(
+    "the ten one two six and for not but are you can may yes no is it in of to so as at be by or on if we he do an all any "
+    "per day way new out now how who why its has had was did get let put see say she him her our too use sum box red tea "
+    "eat ate cat dog car man men boy sun mon tue wed thu fri sat odd top end low big few off own old none ans var lot "
+    "row set map key cup east west four five nine zero half each both such that this then than them with from have".split()
+)
+"""Letters that are words, not products."""

@@ -43,6 +43,7 @@ _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split()
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "亿": 8, "百万": 6}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
           "ninth": 9, "tenth": 10, "hundredth": 100, "twelfth": 12}  # fmt: skip
+_NUMBER_WORDS = frozenset([*_UNITS, *_TENS, *SCALES, *_PARTS, "dozen", "more", "times", "percent"])
 _CHINESE = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"两": 2, "〇": 0}
 _MONTHS = "january february march april may june july august september october november december".split()
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
@@ -62,6 +63,8 @@ def meaning(words: tuple[str, ...]) -> Node | None:
     if found is not None:
         return found
     number = number_in_words(words)
+    if number is None and 2 <= len(words) <= 4 and words[-1] not in _NUMBER_WORDS and words[-1] not in _ORDERED:
+        number = number_in_words(words[:-1])
     if number is not None:
         return ("num", number)
     return date(words)
