@@ -93,7 +93,7 @@ def test_metric_entropies_carry_no_gradient_and_equal_the_others(build_model):
 def test_a_failed_forward_leaves_the_head_as_it_was(build_model):
     model = build_model()
     scorer = TokenScorer(model, temperature=1.0)
-    bad = collate([Experience((5,), (10_000,), (1,))], pad_token_id=0)
+    bad = collate([Experience((10_000,), (5,), (1,))], pad_token_id=0)
     with pytest.raises(IndexError):
         scorer(model, bad)
     assert "forward" not in model.lm_head.__dict__

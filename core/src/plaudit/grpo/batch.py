@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -25,12 +25,12 @@ class Experience:
 class MicroBatch:
     """B rollouts as tensors. T is the number of their completion tokens, C the longest completion.
 
-    `input_ids`: (B, L), prompt and completion side by side, padded on the right, so that the longest rollout sets L
-    and a causal model needs no mask. `positions`: (T,) places in the flattened (B * L) hidden states that predict
-    each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`: (B, C),
-    1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole generation
-    batch over all ranks. `old_logprobs` of the policy that generated and `ref_logprobs` of the reference model: (B,
-    C), in nats, or None.
+    `input_ids`: (B, L), prompt and completion less its last token, padded on the right, so that the longest rollout
+    sets L and a causal model needs no mask. `positions`: (T,) places in the flattened (B * L) hidden states that
+    predict each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`:
+    (B, C), 1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole
+    generation batch over all ranks. `old_logprobs` of the policy that generated and `ref_logprobs` of the reference
+    model: (B, C), in nats, or None.
     """
 
     input_ids: Tensor
@@ -48,6 +48,27 @@ class MicroBatch:
         """What the loss takes, with the policy's log-probs and entropies now: (B, C)."""
         return LossInputs(logp, self.mask, self.advantages, self.old_logprobs, self.ref_logprobs, entropy=entropy)
 
+    def select(self, rows: Tensor) -> MicroBatch:
+        """The micro-batch of these rows, (b,) indices in ascending order, padded as before."""
+        (count, grid), width = self.mask.shape, self.input_ids.shape[1]
+        place = torch.full((count,), -1, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        new_row = place[self.slots // grid]
+        kept = new_row >= 0
+        new_row = new_row[kept]
+        by_row = {
+            item.name: getattr(self, item.name)[rows]
+            for item in fields(self)
+            if item.name not in _BY_TOKEN and isinstance(getattr(self, item.name), Tensor)
+        }
+        return replace(
+            self,
+            **by_row,
+            positions=new_row * width + self.positions[kept] % width,
+            targets=self.targets[kept],
+            slots=new_row * grid + self.slots[kept] % grid,
+        )
+
     def state_dict(self) -> dict[str, Any]:
         """The fields by name, as a checkpoint keeps them."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -56,6 +77,9 @@ class MicroBatch:
     def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu") -> MicroBatch:
         """A saved micro-batch, on `device`."""
         return cls(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()})
+
+
+_BY_TOKEN = ("positions", "targets", "slots")
 
 
 def collate(
@@ -67,15 +91,12 @@ def collate(
     attention_mask: bool = False,
 ) -> MicroBatch:
     """Pad rollouts to the longest of these rows (and to a multiple). `attention_mask`: give the model one as well."""
-    lengths = [len(row.prompt_ids) + len(row.completion_ids) for row in rows]
+    # Nothing is predicted from a last token, so the model need not see it.
+    inputs = [(*row.prompt_ids, *row.completion_ids[:-1]) for row in rows]
+    lengths = [len(ids) for ids in inputs]
     completions = [len(row.completion_ids) for row in rows]
     width, grid = (_rounded(max(n), pad_to_multiple_of) for n in (lengths, completions))
-    input_ids = torch.tensor(
-        [
-            [*row.prompt_ids, *row.completion_ids] + [pad_token_id] * (width - n)
-            for row, n in zip(rows, lengths, strict=True)
-        ]
-    )
+    input_ids = torch.tensor([[*ids] + [pad_token_id] * (width - len(ids)) for ids in inputs])
     starts = [index * width + len(row.prompt_ids) - 1 for index, row in enumerate(rows)]
     attention = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None] if attention_mask else None
     tensors = MicroBatch(

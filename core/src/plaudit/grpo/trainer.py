@@ -23,6 +23,7 @@ from .datasets import check_datasets, check_prompt_lengths
 from .entropy import EntropyController
 from .evaluation import EvaluationRows, generations_in_evaluation, ticks
 from .hooking import StepHooks
+from .idle_rows import active_stats, teaches_without_advantage
 from .logprobs import TokenScorer
 from .losses import policy_loss
 from .models import check_model_path
@@ -98,6 +99,8 @@ class GRPOTrainer(RecordingTrainer):
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
         self.token_scorer = TokenScorer(self.model, temperature=args.temperature)
+        # With several ranks all must run the model equally often, whatever their rows.
+        self.skips_idle_rows = self.world.size == 1 and not teaches_without_advantage(self.loss_options)
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.codec)
@@ -138,7 +141,10 @@ class GRPOTrainer(RecordingTrainer):
         if return_outputs:
             raise ValueError("GRPOTrainer has no outputs beside the loss; call compute_loss with return_outputs=False")
         options = self.loss_options
-        stats = self.token_scorer(model, inputs, entropies="bonus" if options.entropy_bonus else "metric")
+        if self.skips_idle_rows and self._mode == "train":
+            stats = active_stats(self.token_scorer, model, inputs)
+        else:
+            stats = self.token_scorer(model, inputs, entropies="bonus" if options.entropy_bonus else "metric")
         result = policy_loss(
             inputs.loss_inputs(stats.logprobs, stats.entropies),
             options,
