@@ -57,6 +57,9 @@ def hanging(completion):
 def short(completions, **columns):
     return [1.0]
 
+def shown(completion, reference):
+    return Verdict(1.0, extracted=f"{completion!r} {reference!r}")
+
 def unsure(completion):
     return None
 """
@@ -150,6 +153,13 @@ def test_every_format_goes_in_and_out(folder, capsys, ending: str) -> None:
         assert [row["score"] for row in rows] == [1.0, 0.0, None]
         assert parquet.read_schema("out.parquet").field("score").type == pyarrow.float64()
     assert [row["score"] for row in read("again.jsonl")] in ([1.0, 0.0, None], [1, 0, None])
+
+
+def test_completions_in_csv_stay_as_they_are_written(folder, capsys) -> None:
+    Path("rows.csv").write_text('completion,answer\n007,7\n"line one\nline two",7\n7,7\n,7\n')
+    main(["score", "./rewards.py:shown", "--data", "rows.csv", "--output", "out.jsonl"])
+    seen = [row["extracted"] for row in read("out.jsonl")]
+    assert seen == ["'007' 7", "'line one\\nline two' 7", "'7' 7", "'' 7"]
 
 
 def test_failures_are_counted_told_and_never_a_zero(folder, capsys) -> None:
