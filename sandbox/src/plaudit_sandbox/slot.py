@@ -14,6 +14,7 @@ from plaudit_sandbox.protocol import HostCall, Transport
 from plaudit_sandbox.request import Request
 from plaudit_sandbox.result import Result
 
+Frame = tuple[dict[str, Any], bytes]
 _CANCEL_TIMEOUT_S = 5.0
 _HELLO_TIMEOUT_S = 60.0
 
@@ -43,7 +44,7 @@ class Slot:
 
     async def greet(self) -> None:
         """Wait for the agent's hello. Raises InfrastructureFailure if it does not come or is another version's."""
-        head, _ = await self._within(self._receive(), _HELLO_TIMEOUT_S, "did not start")
+        head, _ = await self._within(_HELLO_TIMEOUT_S, "did not start")
         if head["op"] != "hello" or head.get("version") != VERSION:
             self._fail()
             raise InfrastructureFailure(f"the agent said {head!r}; expected the hello of version {VERSION}")
@@ -52,23 +53,22 @@ class Slot:
         """Send a run, or a session's cell, and wait for its result. A cancelled run is over when this returns."""
         self.runs += 1
         self.spent = self.spent or request.on_call is not None
-        await self._send(request.head, request.body)
-        answer = asyncio.ensure_future(self._answer(request.on_call))
         try:
-            result: Result = await self._within(asyncio.shield(answer), request.hard_timeout_s, "did not answer")
-            return result
+            async with asyncio.timeout(request.hard_timeout_s):
+                await self._send(request.head, request.body)
+                return await self._answer(request.on_call)
         except asyncio.CancelledError:
-            await self._cancel(answer)
+            await self._cancel()
             raise
-        except InfrastructureFailure:
-            answer.cancel()
-            raise
+        except TimeoutError:
+            self._fail()
+            raise InfrastructureFailure(f"the agent did not answer within {request.hard_timeout_s:g} s") from None
 
     async def open(self, head: Mapping[str, Any]) -> None:
         """Start a session."""
         self.spent = True
         await self._send(head)
-        answer, _ = await self._within(self._receive(), _HELLO_TIMEOUT_S, "did not open a session")
+        answer, _ = await self._within(_HELLO_TIMEOUT_S, "did not open a session")
         if answer["op"] != "opened":
             raise InfrastructureFailure(f"no session: {answer.get('error', answer)}")
 
@@ -100,18 +100,19 @@ class Slot:
             return
         await self._send({"op": "reply"}, await on_call(body))
 
-    async def _cancel(self, answer: asyncio.Future[Result]) -> None:
+    async def _cancel(self) -> None:
         """Stop the run and wait for its end, so that the slot can be used again; otherwise it is spent."""
         try:
-            await self._send({"op": "cancel"})
-            await asyncio.wait_for(answer, _CANCEL_TIMEOUT_S)
+            async with asyncio.timeout(_CANCEL_TIMEOUT_S):
+                await self._send({"op": "cancel"})
+                await self._answer(None)
         except (Exception, asyncio.CancelledError):
             self._fail()
-            answer.cancel()
 
-    async def _within(self, awaitable: Any, timeout_s: float, failure: str) -> Any:
+    async def _within(self, timeout_s: float, failure: str) -> Frame:
         try:
-            return await asyncio.wait_for(awaitable, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await self._receive()
         except TimeoutError:
             self._fail()
             raise InfrastructureFailure(f"the agent {failure} within {timeout_s:g} s") from None
@@ -123,17 +124,16 @@ class Slot:
             self._fail()
             raise InfrastructureFailure(f"the agent is gone ({error})") from error
 
-    async def _receive(self) -> tuple[dict[str, Any], bytes]:
-        try:
-            head_length, body_length = unpack_lengths(await self._read(LENGTHS.size))
-            head = unpack_head(await self._read(head_length))
-        except ValueError as error:
-            self._fail()
-            raise InfrastructureFailure(f"the agent sent no frame: {error}") from error
-        return head, await self._read(body_length)
-
-    async def _read(self, length: int) -> bytes:
-        while len(self._buffer) < length:
+    async def _receive(self) -> Frame:
+        """The next frame. Cancelling it loses nothing: a frame is taken when all of it is there."""
+        while True:
+            try:
+                frame = self._take()
+            except ValueError as error:
+                self._fail()
+                raise InfrastructureFailure(f"the agent sent no frame: {error}") from error
+            if frame is not None:
+                return frame
             data = b""
             with contextlib.suppress(OSError):
                 data = await self._transport.receive()
@@ -141,9 +141,18 @@ class Slot:
                 self._fail()
                 raise SlotDied("the agent went away", over_memory=await self._transport.over_memory())
             self._buffer += data
-        read = bytes(memoryview(self._buffer)[:length])
-        del self._buffer[:length]
-        return read
+
+    def _take(self) -> Frame | None:
+        if len(self._buffer) < LENGTHS.size:
+            return None
+        head_length, body_length = unpack_lengths(self._buffer[: LENGTHS.size])
+        body_at = LENGTHS.size + head_length
+        if len(self._buffer) < body_at + body_length:
+            return None
+        head = unpack_head(self._buffer[LENGTHS.size : body_at])
+        body = bytes(memoryview(self._buffer)[body_at : body_at + body_length])
+        del self._buffer[: body_at + body_length]
+        return head, body
 
 
 def _result(head: Mapping[str, Any], body: bytes) -> Result:

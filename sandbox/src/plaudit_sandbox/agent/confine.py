@@ -10,8 +10,9 @@ import contextlib
 import os
 import resource
 import signal
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import landlock, seccomp, syscalls, workdir
 from .request import Settings
@@ -20,8 +21,7 @@ _FIRST_UID, _UIDS = 10_000, 50_000
 LOOK_EVERY_S = 0.1
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """How an agent confines its runs.
 
     scratch: the working directory, wiped before and after each run. read_only: what else may be read and executed under
@@ -64,7 +64,7 @@ class Confinement:
     def prepare(self, settings: Settings) -> None:
         """Before a run, in the agent."""
         workdir.wipe(self._options.scratch)
-        self._look_at = 0.0
+        self._look_at = time.monotonic() + LOOK_EVERY_S
 
     def begin(self, settings: Settings) -> None:
         """In the run's process, before its files are written."""

@@ -31,7 +31,7 @@ def pack_head(head: Head, body_length: int) -> bytes:
     return LENGTHS.pack(len(text), body_length) + text
 
 
-def unpack_lengths(data: bytes) -> tuple[int, int]:
+def unpack_lengths(data: bytes | bytearray) -> tuple[int, int]:
     """(head length, body length). Raises ValueError where they cannot be a frame's."""
     head, body = LENGTHS.unpack(data)
     if head > MAX_HEAD or body > MAX_BODY:
@@ -39,7 +39,7 @@ def unpack_lengths(data: bytes) -> tuple[int, int]:
     return head, body
 
 
-def unpack_head(data: bytes) -> Head:
+def unpack_head(data: bytes | bytearray) -> Head:
     """The head as a dict. Raises ValueError if it is anything else."""
     head = json.loads(data)
     if not isinstance(head, dict) or not isinstance(head.get("op"), str):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import atexit
+import builtins
 import io
 import linecache
 import os
 import shutil
 import sys
-import threading
 import traceback
 import types
 from collections.abc import Sequence
@@ -30,30 +30,29 @@ def find_command(command: Sequence[str], search: str | None = None) -> str:
     return found
 
 
-def settle_environment(home: str) -> None:
-    """Make this process's environment what programs find: PATH, HOME, TMPDIR, LANG and OMP_NUM_THREADS alone."""
+def settle(home: str) -> None:
+    """Make this process what every program finds: its environment, its streams, an empty `__main__`.
+
+    Done once, in the agent, because a fork pays for each object that it touches. The environment is PATH, HOME, TMPDIR,
+    LANG and OMP_NUM_THREADS alone.
+    """
     path = f"{os.path.dirname(sys.executable)}:/usr/local/bin:/usr/bin:/bin"
     os.environ.clear()
     os.environ.update({"PATH": path, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"})
-
-
-def reset_standard_streams() -> None:
-    """Python's stdin, stdout and stderr over descriptors 0, 1 and 2, buffered as for pipes."""
     sys.stdin = sys.__stdin__ = text_stream(0, "r")  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = text_stream(1, "w")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = text_stream(2, "w", errors="backslashreplace")  # type: ignore[misc]
-
-
-def main_module(arguments: Sequence[str]) -> types.ModuleType:
-    """A fresh `__main__`, with the working directory first on sys.path."""
-    module = types.ModuleType("__main__")
-    module.__dict__["__file__"] = FILE
-    module.__dict__["__builtins__"] = __builtins__
-    sys.modules["__main__"] = module
-    sys.argv = [FILE, *arguments]
-    sys.path.insert(0, os.getcwd())
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__dict__.update(__file__=FILE, __builtins__=builtins)
+    sys.argv = [FILE]
+    sys.path.insert(0, home)
     sys.dont_write_bytecode = True
-    return module
+
+
+def main_namespace(arguments: Sequence[str]) -> dict[str, Any]:
+    """The names of `__main__`, with the arguments in sys.argv."""
+    sys.argv += arguments
+    return sys.modules["__main__"].__dict__
 
 
 def compile_main(source: bytes, name: str = FILE) -> types.CodeType:
@@ -103,7 +102,9 @@ def execute(code: types.CodeType, namespace: dict[str, Any]) -> int:
 def finish(code: int) -> int:
     """What an interpreter does at its end: wait for threads, run exit handlers, flush. Returns the exit code."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()
         atexit._run_exitfuncs()
     except BaseException:
         traceback.print_exc()

@@ -7,7 +7,7 @@ import mmap
 import os
 import signal
 import socket
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .confine import Confinement
 from .pipes import Capture, Peer
@@ -16,8 +16,7 @@ from .report import Report
 from .request import Settings, stdin_of
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(NamedTuple):
     """How the program's first process ended: its wait status, CPU seconds with its children's, largest resident set."""
 
     status: int

@@ -6,10 +6,8 @@ import mmap
 import os
 import resource
 import signal
-import subprocess
 import sys
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from . import host, interpret, workdir
 from .confine import Confinement, limit_cpu, set_limits
@@ -22,9 +20,8 @@ _SESSION_CPU_S = 1e8
 SETUP_FAILED = 125
 
 
-@dataclass(frozen=True)
-class Streams:
-    """The agent's ends of nothing: descriptors that become 0, 1, 2 and, where there is one, CONTROL."""
+class Streams(NamedTuple):
+    """The descriptors that become 0, 1, 2 and, where there is one, CONTROL."""
 
     stdin: int
     stdout: int
@@ -92,7 +89,6 @@ def _program(confinement: Confinement, settings: Settings, spec: Specification, 
     set_limits(settings, cpu_s=cpu_s, tasks=confinement.task_limit(settings))
     confinement.lock()
     _close_others(keep_control=settings.calls)
-    interpret.reset_standard_streams()
     if spec.kind == "python":
         return _python(spec, report, calls=settings.calls)
     return _command(spec, settings, report)
@@ -100,7 +96,7 @@ def _program(confinement: Confinement, settings: Settings, spec: Specification, 
 
 def _python(spec: Specification, report: Report, *, calls: bool) -> int:
     source = bytes(spec.source)
-    main = interpret.main_module(spec.arguments)
+    namespace = interpret.main_namespace(spec.arguments)
     workdir.place([(interpret.FILE, spec.source)])
     if calls:
         host.offer(CONTROL)
@@ -113,13 +109,15 @@ def _python(spec: Specification, report: Report, *, calls: bool) -> int:
     _reset_signals(signal.default_int_handler)
     report.enter(RUNNING)
     report.close()
-    return interpret.finish(interpret.execute(code, main.__dict__))
+    return interpret.finish(interpret.execute(code, namespace))
 
 
 def _command(spec: Specification, settings: Settings, report: Report) -> int:
     if spec.compile:
         compiler = interpret.find_command(spec.compile)
         report.enter(COMPILING)
+        import subprocess  # brings in threading, whose hooks every fork of the agent would pay for
+
         built = subprocess.run([compiler, *spec.compile[1:]], stdin=subprocess.DEVNULL, stdout=2)
         if built.returncode:
             return built.returncode & 0xFF
@@ -141,7 +139,6 @@ def _session(confinement: Confinement, settings: Settings, report: Report) -> in
     set_limits(settings, cpu_s=_SESSION_CPU_S, tasks=confinement.task_limit(settings))
     confinement.lock()
     _close_others(keep_control=True)
-    interpret.reset_standard_streams()
     _reset_signals(signal.SIG_IGN)
     report.enter(RUNNING)
     report.close()

@@ -10,8 +10,7 @@ import marshal
 import mmap
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .frames import Head
 
@@ -19,8 +18,7 @@ _LENGTHS = struct.Struct(">II")
 _MARSHAL_VERSION = 2  # understood by every Python 3
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The numbers of a run; see `plaudit_sandbox.Limits`. Sizes in bytes, times in seconds."""
 
     timeout_s: float
@@ -39,13 +37,12 @@ class Settings:
     def from_head(cls, head: Head) -> Settings:
         """Raises ValueError if a value is missing."""
         try:
-            return cls(**{name: head[name] for name in cls.__dataclass_fields__})
+            return cls(**{name: head[name] for name in cls._fields})
         except KeyError as missing:
             raise ValueError(f"run request without {missing}") from None
 
 
-@dataclass(frozen=True)
-class Specification:
+class Specification(NamedTuple):
     """What to run. kind "python": `source` in this interpreter; "command": `command`, after `compile` if it has one."""
 
     kind: str

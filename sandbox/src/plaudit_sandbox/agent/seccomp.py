@@ -69,36 +69,20 @@ def supported() -> bool:
 def install(*, unix_sockets: bool, allow: Sequence[str] = ()) -> None:
     """Load the filter into this process and its children, for good. Sets no_new_privs. Raises OSError where it cannot.
 
-    allow: names of denied calls that this process itself still needs; `deny` them before a program runs.
+    allow: names of denied calls that this process itself still needs.
     """
     rules = _rules(_ARCHITECTURES[syscalls.MACHINE][0], unix_sockets)
     for name in allow:
         rules.pop(number_of(name), None)
-    _load_filter(assemble(syscalls.MACHINE, rules))
-
-
-def make_denial(names: Sequence[str]) -> Filter:
-    """A small filter that denies a few calls by name, to be loaded with `deny`."""
-    return Filter(assemble(syscalls.MACHINE, dict.fromkeys(map(number_of, names), _EPERM)))
-
-
-def deny(denial: Filter) -> None:
-    """Load a filter into this process, for good; it needs no_new_privs. Raises OSError where it cannot."""
-    syscalls.check(
-        syscalls.prctl(syscalls.PR_SET_SECCOMP, syscalls.SECCOMP_MODE_FILTER, denial.pointer),
-        "seccomp",
-    )
+    filter_ = _Filter(assemble(syscalls.MACHINE, rules))
+    syscalls.no_new_privileges()
+    syscalls.check(syscalls.prctl(syscalls.PR_SET_SECCOMP, syscalls.SECCOMP_MODE_FILTER, filter_.pointer), "seccomp")
 
 
 def number_of(name: str) -> int:
     """A denied call's number on this machine; -1 where the architecture has no such call."""
     number = _DENIED[name][_ARCHITECTURES[syscalls.MACHINE][0]]
     return -1 if number is None else number
-
-
-def _load_filter(program: Program) -> None:
-    syscalls.no_new_privileges()
-    deny(Filter(program))
 
 
 def assemble(machine: str, rules: Mapping[int, Rule]) -> Program:
@@ -157,7 +141,7 @@ def _ret(action: int) -> Instruction:
     return (_RET, 0, 0, action)
 
 
-class Filter:
+class _Filter:
     """A sock_fprog in memory that stays where it is."""
 
     def __init__(self, program: Program) -> None:

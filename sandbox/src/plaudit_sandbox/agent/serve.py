@@ -48,7 +48,7 @@ class Agent:
         for name in [name for name in sys.modules if name.startswith("plaudit_sandbox")]:
             del sys.modules[name]
         set_constant_limits()
-        interpret.settle_environment(self._confinement.home)
+        interpret.settle(self._confinement.home)
         # When memory runs out, the kernel is to take a program and not whoever asked for it.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
 import sys
 from typing import Any
 
@@ -17,8 +16,8 @@ from .request import Specification, read_body
 def serve_cells(descriptor: int) -> None:
     """Run what comes over `descriptor` until it closes, answering each with its exit code."""
     channel = Channel(descriptor, descriptor)
-    main = interpret.main_module(())
-    main.__dict__["__plaudit_show__"] = interpret.show
+    namespace = interpret.main_namespace(())
+    namespace["__plaudit_show__"] = interpret.show
     host.offer(descriptor)
     environment = dict(os.environ)
     number = 0
@@ -34,7 +33,7 @@ def serve_cells(descriptor: int) -> None:
             spec = read_body(body)
             try:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-                code, built = _run(spec, main.__dict__, number, environment)
+                code, built = _run(spec, namespace, number, environment)
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
             except KeyboardInterrupt:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -79,6 +78,8 @@ def _run(spec: Specification, namespace: dict[str, Any], number: int, environmen
 
 
 def _run_command(spec: Specification, stdin: int, environment: dict[str, str]) -> tuple[int, bool]:
+    import subprocess  # brings in threading, whose hooks every fork of the agent would pay for
+
     sys.stdout.flush()
     env = {**environment, **spec.env}
     for step, stream in ((spec.compile, 2), (spec.command, 1)):

@@ -24,6 +24,8 @@ _PR_CAP_AMBIENT_RAISE = 2
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
+_CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
 
 
 def check(result: int, what: str) -> int:
@@ -70,8 +72,7 @@ def drop_bounding_set(*, keep_reading: bool = False) -> None:
 
 def drop_capabilities() -> None:
     """Give up every capability that this process has."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+    check(libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES), "capset")
 
 
 def change_user(uid: int, *, keep_reading: bool) -> None:
@@ -88,13 +89,12 @@ def change_user(uid: int, *, keep_reading: bool) -> None:
 
 def keep_only_reading() -> None:
     """After `change_user(keep_reading=True)`: drop every capability but that one, which programs inherit."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     have = (ctypes.c_uint32 * 6)()
-    check(libc.capget(header, have), "capget")
+    check(libc.capget(_CAPABILITY_HEADER, have), "capget")
     kept = next((each for each in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE) if have[1] & 1 << each), None)
     if kept is None:
         drop_capabilities()
         return
     bit = 1 << kept
-    check(libc.capset(header, (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)), "capset")
+    check(libc.capset(_CAPABILITY_HEADER, (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)), "capset")
     check(prctl(PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, kept), "ambient capability")

@@ -18,8 +18,10 @@ def place(files: Sequence[tuple[str, Buffer]]) -> None:
         parts = split(path)
         if len(parts) > 1:
             os.makedirs(os.path.join(*parts[:-1]), exist_ok=True)
-        with open(os.path.join(*parts), "wb") as file:
-            file.write(content)
+        descriptor = os.open(os.path.join(*parts), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        while content:
+            content = content[os.write(descriptor, content) :]
+        os.close(descriptor)
 
 
 def split(path: str) -> list[str]:

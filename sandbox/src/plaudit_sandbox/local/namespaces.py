@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -84,8 +85,8 @@ class NamespaceConfinement(confine.Confinement):
 
     def __init__(self, group: SlotGroup | None) -> None:
         self._group = group
-        # The zygote keeps what it needs for a run's /tmp; `lock` takes that from the program.
-        self._rest = seccomp.make_denial(_ZYGOTE_CALLS)
+        # The zygote keeps what it needs for a run's /tmp. A program has no use of it without capabilities, which it
+        # cannot get back: no exec grants any, and the filter allows no new namespace.
         syscalls.drop_bounding_set()
         seccomp.install(unix_sockets=True, allow=_ZYGOTE_CALLS)
         self.watches = group is None
@@ -95,7 +96,7 @@ class NamespaceConfinement(confine.Confinement):
         """Mount the run's /tmp."""
         size = f"size={settings.disk},nr_inodes=20000,mode=1777"
         mounts.mount("tmpfs", "/tmp", "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, size)
-        self._look_at = 0.0
+        self._look_at = time.monotonic() + confine.LOOK_EVERY_S
         if self._group is not None:
             self._group.limit_memory(settings.memory)
 
@@ -110,9 +111,8 @@ class NamespaceConfinement(confine.Confinement):
         return settings.processes + 1
 
     def lock(self) -> None:
-        """Give up every capability, and the system calls that need none but are dangerous."""
+        """Give up every capability; the filter and no_new_privs are the zygote's."""
         syscalls.drop_capabilities()
-        seccomp.deny(self._rest)
 
     def open_scratch(self) -> int:
         """A descriptor of the run's /tmp, which the zygote shares."""
