@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
+
+from plaudit.errors import UsageError
 
 HELP = "train a model as a run file says"
+NEEDED = ("torch", "transformers", "accelerate", "datasets", "pyarrow", "matplotlib", "tomli_w")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +41,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train; returns 0, or 130 when Ctrl-C ended it."""
+    _require_packages()
     from plaudit.run.launch import Launch, launch
     from plaudit.run.runfile import load_run_file
 
     how = Launch(dry_run=args.dry_run, resume=args.resume, overwrite=args.overwrite, locked=args.locked)
     return launch(load_run_file(args.run_file, args.assignments), how)
+
+
+def _require_packages() -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"plaudit train needs {', '.join(missing)}: pip install 'plaudit[train]'")

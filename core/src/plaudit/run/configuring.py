@@ -17,8 +17,10 @@ _DEFAULTS = {"report_to": "none", "disable_tqdm": True}
 
 def make_config(run: RunFile) -> Any:
     """The GRPOConfig of a run. Raises UsageError on an unknown field, a wrong type or values that clash."""
+    from plaudit.grpo.checks import refuse_removed
     from plaudit.grpo.config import GRPOConfig
 
+    refuse_removed(run.config)
     check_fields(run.config, GRPOConfig, "config")
     values = {**_DEFAULTS, **run.config, "output_dir": run.output_dir}
     if run.model.model_init_kwargs or run.model.revision:

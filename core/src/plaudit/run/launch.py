@@ -50,7 +50,8 @@ def launch(run: RunFile, how: Launch) -> int:
     console = Console(quiet=not is_main_process(), soft_wrap=True)
     folder = RunFolder(Path(run.output_dir))
     checkpoint = folder.find_checkpoint(how.resume) if how.resume else None
-    if not (how.dry_run or how.overwrite or checkpoint):
+    # The main process alone looks: it may have written here before another rank gets this far.
+    if is_main_process() and not (how.dry_run or how.overwrite or checkpoint):
         folder.require_empty()
     with quiet_libraries():
         installed_hooks().call("configure", settings=resolved_table(run))
