@@ -65,6 +65,11 @@ def test_a_leaking_worker_is_replaced(score, hostile):
     assert [row[0] for row in table.scores] == [1.0] * 4
 
 
+def test_a_new_worker_has_what_the_last_one_imported(score, hostile):
+    spec = replace(reward_specs(hostile("lazy"))[0], max_concurrency=1)
+    assert [row[0] for row in score([spec], ["first", "second", "kill", "fresh"]).scores] == [0.0, 1.0, None, 1.0]
+
+
 def raises(completion, kind):
     if kind == "raise":
         raise ValueError("no")

@@ -45,6 +45,16 @@ def alarmed(completion, reference):
     return threading.current_thread() is threading.main_thread()
 
 
+@verifier(timeout_s=30.0)
+def lazy(completion, reference):
+    """Imports a module when it judges; 1.0 where that was there already."""
+    known = "wave" in sys.modules
+    import wave  # noqa: F401
+
+    act(completion)
+    return float(known)
+
+
 def act(what):
     if what == "hang":
         time.sleep(3600)

@@ -83,6 +83,8 @@ class Lane:
             message = f"its worker process died ({error}): killed, out of memory, or crashed{worker.last_words()}"
             self._retire()
             return Outcome(failure=Failure("killed", message))
+        if worker.imported:
+            self._pool.template.learn(worker.imported)
         grown = worker.resident_bytes - worker.first_bytes
         if grown > LEAK_BYTES or (outcome.failure is not None and outcome.failure.kind == "memory"):
             self._retire()

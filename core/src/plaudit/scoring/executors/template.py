@@ -16,14 +16,16 @@ from contextlib import suppress
 from typing import IO
 
 from plaudit.errors import PluginError
-from plaudit.scoring.executors.channel import Channel, ChannelClosed, ChannelTimeout
-from plaudit.scoring.executors.worker import Job
+from plaudit.scoring.executors.channel import Channel, ChannelClosed, ChannelTimeout, send_blocking
+from plaudit.scoring.executors.worker import FORK, IMPORT, Job
 from plaudit.scoring.outcome import Outcome
 
 LOAD_TIMEOUT_S = 300.0
 FORK_TIMEOUT_S = 30.0
 _TAIL = 400
 _OUTPUT_LIMIT = 2**20
+# Libraries that start threads or devices when imported: a process that holds them must not fork.
+_NEVER_LEARNT = frozenset({"torch", "tensorflow", "jax", "vllm", "__main__"})
 
 
 class Worker:
@@ -36,10 +38,11 @@ class Worker:
         self.pid, self.first_bytes = pickle.loads(data)
         channel.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self.resident_bytes: int = self.first_bytes
+        self.imported: list[str] = []
 
     def call(self, request: bytes, *, deadline: float, given_up: Callable[[], bool]) -> Outcome:
         """Run one request. Raises ChannelTimeout and ChannelClosed, after which the worker must be killed."""
-        outcome, self.resident_bytes = pickle.loads(
+        outcome, self.resident_bytes, self.imported = pickle.loads(
             self._channel.exchange(request, deadline=deadline, given_up=given_up)
         )
         if os.fstat(self._output.fileno()).st_size > _OUTPUT_LIMIT:
@@ -78,6 +81,7 @@ class Template:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._output: IO[bytes] | None = None
+        self._learnt: set[str] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -92,7 +96,7 @@ class Template:
             output = tempfile.TemporaryFile("a+b")  # noqa: SIM115  it lives as long as the worker
             try:
                 assert self._control is not None
-                socket.send_fds(self._control, [b"f"], [theirs.fileno(), output.fileno()])
+                socket.send_fds(self._control, [FORK], [theirs.fileno(), output.fileno()])
             except OSError as error:
                 ours.close()
                 output.close()
@@ -107,6 +111,16 @@ class Template:
             output.close()
             raise
 
+    def learn(self, modules: list[str]) -> None:
+        """Have the template import what a worker needed, before its next fork."""
+        wanted = [name for name in modules if name.partition(".")[0] not in _NEVER_LEARNT and name not in self._learnt]
+        with self._lock:
+            if wanted and self._control is not None and not self._closed:
+                self._learnt.update(wanted)
+                with suppress(OSError):
+                    self._control.sendall(IMPORT)
+                    send_blocking(self._control, " ".join(wanted).encode())
+
     def close(self) -> None:
         """End the template; workers that were not killed die with it."""
         self._closed = True
@@ -118,6 +132,7 @@ class Template:
 
     def _start(self) -> None:
         self._drop()
+        self._learnt.clear()
         ours, theirs = socket.socketpair()
         self._output = tempfile.TemporaryFile("a+b")  # noqa: SIM115  it lives as long as the template
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}

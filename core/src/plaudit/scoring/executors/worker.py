@@ -1,19 +1,22 @@
 """The worker program: loads one reward, then forks a worker for each socket it is handed. Imports no torch by itself.
 
 Run as `python -m plaudit.scoring.executors.worker FD`. The template process only loads and forks, so replacing a killed
-worker takes milliseconds. A worker answers one request after another and never outlives the parent.
+worker takes milliseconds. What a worker imported while it judged, the template imports too, so that the next one need
+not. A worker answers one request after another and never outlives the parent.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import os
 import pickle
 import resource
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,7 @@ from plaudit.scoring.outcome import Failure, Outcome, described, perform
 
 _FILE_LIMIT = 2**30
 _PR_SET_PDEATHSIG = 1
+FORK, IMPORT = b"f", b"i"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,9 @@ def main() -> None:
         message, handles, _, _ = socket.recv_fds(control, 1, 2)
         if not message:
             return
+        if message == IMPORT:
+            _import(receive_blocking(control) or b"")
+            continue
         channel, output = handles
         if os.fork() == 0:
             control.close()
@@ -68,6 +75,15 @@ def main() -> None:
             os._exit(0)
         os.close(channel)
         os.close(output)
+
+
+def _import(names: bytes) -> None:
+    """Import modules by name; one that fails here will fail, and be reported, where it is used."""
+    for name in names.decode().split():
+        with suppress(BaseException):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
 
 
 def _become_worker(output: int, memory_mb: int) -> None:
@@ -87,7 +103,7 @@ def _become_worker(output: int, memory_mb: int) -> None:
 
 
 def _serve(channel: socket.socket, reward: Reward) -> None:
-    pid = os.getpid()
+    pid, modules = os.getpid(), set(sys.modules)
     send_blocking(channel, pickle.dumps((pid, resident_bytes())))
     while (data := receive_blocking(channel)) is not None:
         try:
@@ -99,17 +115,19 @@ def _serve(channel: socket.socket, reward: Reward) -> None:
         if os.getpid() != pid:
             os._exit(0)  # The reward forked, and this is the child: the parent answers.
         _flush()
-        send_blocking(channel, _answer(outcome))
+        imported = [name for name in sys.modules if name not in modules] if len(sys.modules) > len(modules) else []
+        modules.update(imported)
+        send_blocking(channel, _answer(outcome, imported))
 
 
-def _answer(outcome: Outcome) -> bytes:
+def _answer(outcome: Outcome, imported: list[str]) -> bytes:
     if outcome.failure is not None:
         outcome.failure.error = None
     try:
-        return pickle.dumps((outcome, resident_bytes()))
+        return pickle.dumps((outcome, resident_bytes(), imported))
     except BaseException as error:
         failure = Failure("unpicklable", f"its result cannot leave the worker process: {described(error)}")
-        return pickle.dumps((Outcome(failure=failure), resident_bytes()))
+        return pickle.dumps((Outcome(failure=failure), resident_bytes(), imported))
 
 
 def _flush() -> None:
