@@ -36,8 +36,8 @@ def blocks_of(page: str) -> list[Block]:
 def same(printed: str, shown: str) -> bool:
     """Whether the output is what the page shows; spaces at the ends of lines and empty last lines do not count."""
     lines = [[line.rstrip() for line in text.strip("\n").splitlines()] for text in (printed, shown)]
-    pattern = "\n".join(".*".join(map(re.escape, line.split("…"))) for line in lines[1])
-    return re.fullmatch(pattern, "\n".join(lines[0])) is not None
+    pattern = ".*".join(map(re.escape, "\n".join(lines[1]).split("…")))
+    return re.fullmatch(pattern, "\n".join(lines[0]), re.DOTALL) is not None
 
 
 def session(body: str) -> list[tuple[str, str]]:

@@ -21,7 +21,10 @@ FIRST_PARTY = {
     "plaudit-judge": ("judge", "judge_score", "judge_verdict", "judge_pairwise", "judge_ranking"),
     "plaudit-rewardmodel": ("reward_model",),
     "plaudit-sandbox": ("local", "docker", "e2b", "sandbox"),
-    "plaudit-quickstart": ("addition", "larger", "quickstart", "quickstart:addition", "quickstart:larger"),
+    "plaudit-quickstart": (
+        "addition", "larger", "quickstart", "smollm2", "quickstart:addition", "quickstart:larger",
+        "quickstart:larger_in_words",
+    ),
 }  # fmt: skip
 
 
