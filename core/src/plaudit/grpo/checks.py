@@ -27,13 +27,19 @@ class ConfigError(UsageError, ValueError):
 
 def check_names(given: Collection[str], fields: Collection[str]) -> None:
     """Raise ConfigError for a keyword that is no field."""
+    refuse_removed(given)
     for name in given:
-        if name in REMOVED:
-            raise ConfigError(f"GRPOConfig has no field {name!r} any more: {REMOVED[name]}.")
         if name not in fields:
             close = get_close_matches(name, fields, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "see the fields of GRPOConfig and TrainingArguments."
             raise ConfigError(f"GRPOConfig has no field {name!r}; {hint}")
+
+
+def refuse_removed(given: Collection[str]) -> None:
+    """Raise ConfigError for a name that was a field once, with what to do now."""
+    for name in given:
+        if name in REMOVED:
+            raise ConfigError(f"GRPOConfig has no field {name!r} any more: {REMOVED[name]}.")
 
 
 def resolve_aliases(config: Any) -> None:
