@@ -175,10 +175,8 @@ def _is_inequality(node: Node) -> bool:
 
 
 def _is_set_name(gold: Node, answer: Node) -> bool:
-    return (
-        any(node in (("const", "ℝ"), ("const", "∅")) for node in (gold, answer))
-        or ("bracket" in (gold[0], answer[0])
-        and (gold[0] in ("rel", "interval") or answer[0] in ("rel", "interval")))
+    return any(node in (("const", "ℝ"), ("const", "∅")) for node in (gold, answer)) or (
+        "bracket" in (gold[0], answer[0]) and (gold[0] in ("rel", "interval") or answer[0] in ("rel", "interval"))
     )
 
 

@@ -12,7 +12,7 @@ from plaudit_math.failures import Unreadable
 from plaudit_math.nodes import Node
 from plaudit_math.tokens import Token
 
-_RELATIONS = ("=", "≠", "<", ">", "≤", "≥", "∈", "∉", "≈", "≅", "≡", "⟂", "∥", "⊂", "⊆", "≪", "≫", "∝")
+_RELATIONS = ("mid", "=", "≠", "<", ">", "≤", "≥", "∈", "∉", "≈", "≅", "≡", "⟂", "∥", "⊂", "⊆", "≪", "≫", "∝")
 _LOGIC = {"↔": 1, "→": 2, "∨": 3, "⊕": 3, "∧": 4}
 _SEPARATORS = (",", ";", "and", "or", "\\\\")
 _STARTS = ("(", "[", "{", "|(", "⌊", "⌈", "‖", "⟨")
@@ -74,7 +74,7 @@ class Parser(Commands):
         while self.at("≈", "=") and not operators:
             self.position += 1
         sides = [self.ratio()]
-        while (operator := self.accept(*_RELATIONS)) is not None:
+        while not (self.at("mid") and self.depth) and (operator := self.accept(*_RELATIONS)) is not None:
             operators.append(operator)
             sides.append(self.ratio())
         modulus = self.modulus()
@@ -263,6 +263,9 @@ class Parser(Commands):
     def raised(self, base: Node) -> Node:
         self.position += 1
         token, following = self.peek(), self.peek(1)
+        if base[0] == "sym" and (token.text == "*" or (token.text == "{" and following.text == "*")):
+            self.position += 3 if token.text == "{" else 1
+            return ("sym", f"{base[1]}*")
         if token.text in ("∘", "°"):
             self.position += 1
             return self.degrees(base)

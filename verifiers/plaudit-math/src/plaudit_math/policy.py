@@ -25,5 +25,5 @@ class Policy:
     any_variable: bool = False
     log_base: Literal["10", "e"] = "10"
     strict_forms: bool = False
-    timeout_s: float = 3.0
+    timeout_s: float = 4.0
     is_time: bool = False

@@ -42,7 +42,9 @@ _LETTER = re.compile(
     r"(?:\\(?:text|textbf|mathrm|mathbf|textrm)\s*\{)?\s*\(?\s*([A-Ja-j])\s*(\)\s*[.:]?|[.:](?=\s|$|\}))\s*\}?\s*"
 )
 _ORDINAL = re.compile(r"(?<=\d)(?:\^?\{?\\(?:text|mathrm)\{(?:st|nd|rd|th)\}\}?|(?:\^?\{)?(?:st|nd|rd|th)\b\}?)")
-_IN_BASE = re.compile(r"([0-9A-F]{1,60})\s*(?:\\text\s*\{)?\s*\(?(?:in\s)?base[- ~]?\s?\}?\s?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?")
+_IN_BASE = re.compile(
+    r"([0-9A-F]{1,60})\s*(?:\\text\s*\{)?\s*\(?(?:in\s)?base[- ~]?\s?\}?\s?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?"
+)
 _PUNCTUATION = re.compile(r"(?:(?<!\\)[.,;:]|\s)+$")
 _OPTION = re.compile(r"^(?:\\text\s*\{)?\s*(?:option|choice|answer)\s+(?=\(?[A-J]\b)", re.IGNORECASE)
 _WRAPPED = (("**", "**"), ("*", "*"), ("`", "`"), ("__", "__"), ('"', '"'), ("\\text{'", "'}"))

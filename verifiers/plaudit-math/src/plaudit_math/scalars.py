@@ -13,6 +13,7 @@ from typing import Any
 
 from plaudit_math import exact, nodes
 from plaudit_math.canonical import canonical
+from plaudit_math.derive import derivative
 from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
 from plaudit_math.nodes import Node
 from plaudit_math.numeric import Evaluator, FloatNumbers
@@ -41,11 +42,19 @@ def same_value(left: Node, right: Node) -> bool:
         return constants
     if sum(1 for _ in nodes.walk(left)) + sum(1 for _ in nodes.walk(right)) > MAX_NODES:
         return canonical(left) == canonical(right)
+    if (variable := _primitive(left) or _primitive(right)) is not None:
+        return same_value(derivative(left, variable), derivative(right, variable))
     names = sorted(nodes.symbols(left) | nodes.symbols(right))
     try:
         return _agree(left, right, names)
     except (TooLarge, OverflowError):
         return canonical(left) == canonical(right)
+
+
+def _primitive(node: Node) -> str | None:
+    """The variable of an integral without bounds in a sum: what contains one is compared by derivatives."""
+    terms = node[1:] if node[0] == "add" else (node,)
+    return next((term[1] for term in terms if term[0] == "int" and term[2] is None), None)
 
 
 def _infinite(left: Node, right: Node) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plaudit_math import nodes
+from plaudit_math import nodes, operators
 from plaudit_math.failures import NeedsWorker
 from plaudit_math.nodes import Node
 
@@ -13,10 +13,15 @@ DIGITS = 30
 
 def same(left: Node, right: Node) -> bool:
     """Integrals, limits, infinite sums and what contains them: by numbers, else by sympy's simplification."""
-    import sympy
-
     if left[0] == "rel" and right[0] == "rel":
         left, right = nodes.subtract(*left[2]), nodes.subtract(*right[2])
+    told = operators.same(left, right)
+    return told if told is not None else _simplified_same(left, right)
+
+
+def _simplified_same(left: Node, right: Node) -> bool:
+    import sympy
+
     first, second = to_sympy(left), to_sympy(right)
     difference = first.doit() - second.doit()
     if not difference.free_symbols:

@@ -137,14 +137,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def symbolically_same(left: Node, right: Node, timeout_s: float) -> bool:
-    """Equal by integration, limits and summation; what is not settled in time is not equal."""
-    return bool(_pool.ask(("same", left, right), timeout_s))
+def symbolically_same(pairs: list[tuple[Node, Node]], timeout_s: float) -> bool:
+    """Is one of the pairs equal by integration, limits and summation? What is not settled in time is not equal."""
+    return bool(_pool.ask(("same", pairs), timeout_s))
 
 
 def library_same(left: str, right: str, timeout_s: float) -> bool:
     """Equal for math-verify, in both orders."""
-    return bool(_pool.ask(("library", left, right), timeout_s))
+    return bool(_pool.ask(("library", [(left, right)]), timeout_s))
 
 
 def stop_workers() -> None:
