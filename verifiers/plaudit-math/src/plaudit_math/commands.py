@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from plaudit_math import nodes
-from plaudit_math.atoms import Atoms
+from plaudit_math.environments import Environments
 from plaudit_math.failures import Unreadable
 from plaudit_math.nodes import Node
 
-_FRACTIONS = frozenset("frac dfrac tfrac cfrac nicefrac sfrac".split())
-_BINOMIALS = frozenset("binom dbinom tbinom".split())
+_FRACTIONS = frozenset(["frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac"])
+_BINOMIALS = frozenset(["binom", "dbinom", "tbinom"])
 _ACCENTS = frozenset(
-    "overline bar hat widehat vec overrightarrow tilde widetilde dot ddot overbrace underbrace overleftrightarrow "
-    "wideparen overparen overset underset stackrel".split()
-)
-_MATRICES = frozenset(
-    "matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix array psmallmatrix bsmallmatrix".split()
-)
-_ROWS = frozenset(
-    "cases aligned align align* gathered gather gather* split dcases rcases alignedat equation equation*".split()
+    ["overline", "bar", "hat", "widehat", "vec", "overrightarrow", "tilde", "widetilde", "dot", "ddot", "overbrace", "underbrace", "overleftrightarrow", "wideparen", "overparen", "overset", "underset", "stackrel"]
 )
 
 
-class Commands(Atoms):
+class Commands(Environments):
     """Needs from the outer layers: answer(), additive(), term(), statement()."""
 
     def command(self, name: str) -> Node:
@@ -176,66 +169,8 @@ class Commands(Atoms):
         self.expect("}")
         return ("lim", variable, target, side, self.product())
 
-    def environment(self) -> Node:
-        name = "".join(self.take().text for _ in range(3))[1:-1]
-        if self.at("*"):
-            self.position += 1
-        if name == "array" and self.accept("{"):
-            while not self.accept("}"):
-                if self.take().kind == "end":
-                    raise Unreadable("an array without columns")
-        if name not in _MATRICES and name not in _ROWS:
-            raise Unreadable(f"the environment {name}")
-        self.enter()
-        rows = self.rows()
-        self.leave()
-        if name in _MATRICES:
-            return _matrix(name, rows)
-        if (
-            all(len(row) == 2 and row[1][0] in ("rel", "text", "list", "logic") for row in rows)
-            and rows[0][0][0] != "rel"
-        ):
-            return ("cases", rows)
-        flat = tuple(cell for row in rows for cell in row)
-        return flat[0] if len(flat) == 1 else ("list", "and", flat)
-
-    def rows(self) -> tuple[tuple[Node, ...], ...]:
-        """Cells up to \\end{…}, split at & and \\\\."""
-        rows: list[tuple[Node, ...]] = []
-        cells: list[Node] = []
-        while True:
-            if self.accept("&"):
-                continue
-            if self.accept("\\\\") or (self.peek().kind == "cmd" and self.peek().text == "end"):
-                if cells:
-                    rows.append(tuple(cells))
-                cells = []
-                if self.peek().kind == "cmd" and self.peek().text == "end":
-                    break
-                continue
-            cells.append(self.cell())
-        self.position += 1
-        if self.accept("{"):
-            while not self.accept("}"):
-                if self.take().kind == "end":
-                    raise Unreadable("an environment that is never closed")
-        if not rows:
-            raise Unreadable("an empty environment")
-        return tuple(rows)
-
-    def cell(self) -> Node:
-        words = []
-        while self.peek().kind == "word" and self.peek().text.lower() in _CONDITION_WORDS:
-            words.append(self.take().text.lower())
-        if "otherwise" in words or "else" in words:
-            return ("text", ("otherwise",))
-        cell = self.statement()
-        self.accept(",")
-        return cell
-
 
 _D = (("sym", "d"), ("sym", "partial"))
-_CONDITION_WORDS = frozenset(["if", "when", "for", "otherwise", "else", "where", "all"])
 
 
 def _bind(body: Node, index: str) -> Node:
@@ -249,10 +184,3 @@ def _renamed(node: Node, old: Node, new: Node) -> Node:
     if node == old:
         return new
     return tuple(_renamed(part, old, new) if isinstance(part, tuple) else part for part in node)
-
-
-def _matrix(name: str, rows: tuple[tuple[Node, ...], ...]) -> Node:
-    if len({len(row) for row in rows}) != 1:
-        raise Unreadable("a matrix whose rows differ in length")
-    matrix = ("matrix", rows)
-    return ("fn", "det", matrix) if name == "vmatrix" else matrix

@@ -24,11 +24,11 @@ Node = tuple[Any, ...]
 MAX_DIGITS = 4000
 """Longer literals are refused: turning digits into an integer takes time quadratic in their number."""
 
-SCALARS = frozenset("num dec sym const add mul div neg pow pm fn pct qty sum prod int lim deriv based".split())
+SCALARS = frozenset(["num", "dec", "sym", "const", "add", "mul", "div", "neg", "pow", "pm", "fn", "pct", "qty", "sum", "prod", "int", "lim", "deriv", "based"])
 ZERO: Node = ("num", Fraction(0))
 ONE: Node = ("num", Fraction(1))
 PI: Node = ("const", "π")
-I: Node = ("const", "i")  # noqa: E741 - its name in mathematics
+I: Node = ("const", "i")
 INFINITY: Node = ("const", "∞")
 
 
@@ -40,7 +40,7 @@ def number(text: str) -> Node:
     if mark and abs(int(exponent)) > MAX_DIGITS:
         raise TooLarge(f"the exponent of {text}")
     value = Fraction(text)
-    whole, dot, digits = mantissa.partition(".")
+    _whole, dot, digits = mantissa.partition(".")
     if not dot and not mark:
         return ("num", value)
     return ("dec", value, max(0, len(digits) - int(exponent or 0)))
@@ -145,7 +145,6 @@ def _substitute_part(part: Any, name: str, value: Node) -> Any:
 
 
 STRUCTURES = frozenset(
-    "list tuple set bracket matrix interval union meet minus ratio rel cong logic cases bound text choice date time quant"
-    .split()
+    ["list", "tuple", "set", "bracket", "matrix", "interval", "union", "meet", "minus", "ratio", "rel", "cong", "logic", "cases", "bound", "text", "choice", "date", "time", "quant"]
 )  # fmt: skip
 TAGS = SCALARS | STRUCTURES

@@ -22,11 +22,10 @@ _AFTER: dict[tuple[str, ...], str] = {
     ("以上",): "≥", ("以下",): "≤", ("at", "least"): "≥", ("at", "most"): "≤", ("or", "so"): "≈", ("and", "more"): "≥",
 }  # fmt: skip
 _FILLER = frozenset(
-    "about approximately approx roughly around exactly precisely nearly almost is are equals be only just therefore thus so "
-    "hence also then we get have the answer final value result solution solutions answers both 约 大约 约为 是 为 等于".split()
+    ["about", "approximately", "approx", "roughly", "around", "exactly", "precisely", "nearly", "almost", "is", "are", "equals", "be", "only", "just", "therefore", "thus", "so", "hence", "also", "then", "we", "get", "have", "the", "answer", "final", "value", "result", "solution", "solutions", "answers", "both", "约", "大约", "约为", "是", "为", "等于"]
 )
 _QUALIFIERS = frozenset(
-    "for where with when if whenever such given assuming because since which provided while who that after".split()
+    ["for", "where", "with", "when", "if", "whenever", "such", "given", "assuming", "because", "since", "which", "provided", "while", "who", "that", "after"]
 )
 _RESTRICTING = frozenset(["for", "when", "if", "whenever", "provided", "with"])
 _MONEY = frozenset(["usd", "eur", "gbp", "cny", "rmb", "rs", "inr", "jpy"])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from plaudit_math.failures import TooLarge
-from plaudit_math.numeric import shared_function
+from plaudit_math.floats import shared_function
 
 _LOCAL = threading.local()
 MAX_ARGUMENT = 10**12

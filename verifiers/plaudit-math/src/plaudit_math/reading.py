@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -152,10 +154,8 @@ def _parsed(tokens: list[Token]) -> list[Node]:
         if not _loose(merged):
             raise
     if len(merged) != len(tokens):
-        try:
+        with contextlib.suppress(Unreadable):
             found.append(parse(tokens))
-        except Unreadable:
-            pass
     if _loose(merged):
         try:
             found.append(parse(merged, loose_units=True))
@@ -169,7 +169,7 @@ def _loose(tokens: list[Token]) -> bool:
     """Is there a lone letter, after a blank, behind a number: 25 m/s?"""
     return any(
         token.kind in ("sym", "word") and token.spaced and before.kind == "num" and len(token.text) <= 3
-        for before, token in zip(tokens, tokens[1:], strict=False)
+        for before, token in itertools.pairwise(tokens)
     ) and not any(token.text == "^" for token in tokens[:2])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -242,10 +243,8 @@ def _symbolic_meeting(left: RealSet, right: RealSet) -> RealSet | None:
 
 def same_set(left: RealSet, right: RealSet, same: Same) -> bool:
     """Equal pieces; `same` compares the ends. Names of variables are not compared here."""
-    try:
+    with contextlib.suppress(Unreadable):
         left, right = union(left), union(right)
-    except Unreadable:
-        pass
     if len(left.pieces) != len(right.pieces):
         return False
     return all(

@@ -15,8 +15,9 @@ from plaudit_math import exact, nodes
 from plaudit_math.canonical import canonical
 from plaudit_math.derive import derivative
 from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
+from plaudit_math.floats import FloatNumbers
 from plaudit_math.nodes import Node
-from plaudit_math.numeric import Evaluator, FloatNumbers
+from plaudit_math.numeric import Evaluator
 
 _REAL = FloatNumbers(real=True)
 _COMPLEX = FloatNumbers(real=False)

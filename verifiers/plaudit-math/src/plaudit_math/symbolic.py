@@ -114,4 +114,4 @@ def _function(node: Node) -> Any:
     return function(*arguments)
 
 
-_SAME_NAME = frozenset("sin cos tan cot sec csc sinh cosh tanh coth exp gcd lcm erf".split())
+_SAME_NAME = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "exp", "gcd", "lcm", "erf"])

@@ -92,11 +92,7 @@ PREFIXES = {"kilo": Fraction(1000), "mega": Fraction(10**6), "milli": Fraction(1
             "micro": Fraction(1, 10**6), "nano": Fraction(1, 10**9), "giga": Fraction(10**9)}  # fmt: skip
 SQUARES = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "平方": 2, "立方": 3}
 BINDERS = frozenset(["per", "each", "every", *SQUARES])
-LONE_LETTERS = frozenset("m g s t h d L l N J W V A K".split())
+LONE_LETTERS = frozenset(["m", "g", "s", "t", "h", "d", "L", "l", "N", "J", "W", "V", "A", "K"])
 NOT_UNITS = frozenset(
-    "for where when if with such that is are the any all some constant arbitrary real integer integers positive negative "
-    "number numbers base mod modulo more less fewer least most than about or and not only but either neither no none "
-    "from to in of on at by as it be which then so hence thus times percent percentage percents pct half halves third "
-    "thirds quarter quarters hundred thousand million billion trillion hundredths undefined infinite infinity otherwise "
-    "else since because let given 以上 以下 至少 至多 百分 percentage-points pm am a.m p.m noon a an".split()
+    ["for", "where", "when", "if", "with", "such", "that", "is", "are", "the", "any", "all", "some", "constant", "arbitrary", "real", "integer", "integers", "positive", "negative", "number", "numbers", "base", "mod", "modulo", "more", "less", "fewer", "least", "most", "than", "about", "or", "and", "not", "only", "but", "either", "neither", "no", "none", "from", "to", "in", "of", "on", "at", "by", "as", "it", "be", "which", "then", "so", "hence", "thus", "times", "percent", "percentage", "percents", "pct", "half", "halves", "third", "thirds", "quarter", "quarters", "hundred", "thousand", "million", "billion", "trillion", "hundredths", "undefined", "infinite", "infinity", "otherwise", "else", "since", "because", "let", "given", "以上", "以下", "至少", "至多", "百分", "percentage-points", "pm", "am", "a.m", "p.m", "noon", "a", "an"]
 )

@@ -130,7 +130,7 @@ def _exponent(tokens: list[Token], place: int) -> tuple[int, int]:
     """The whole power behind a unit (cm^2, s^{-1}, m²), and the place after it."""
     if place >= len(tokens) or tokens[place].text != "^":
         return 1, place
-    inside = [token for token in tokens[place + 1 : place + 5]]
+    inside = list(tokens[place + 1 : place + 5])
     texts = [token.text for token in inside]
     if texts and texts[0].isdigit():
         return int(texts[0][:3]), place + 2

@@ -16,7 +16,7 @@ _COMMAND = re.compile(
 )
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[-+]?\d+(?:\.\d+)?")
 _ARTICLES = frozenset(["the", "a", "an"])
-_ORDERED = frozenset("to than over then of before after not beats into from by but versus vs greater less if".split())
+_ORDERED = frozenset(["to", "than", "over", "then", "of", "before", "after", "not", "beats", "into", "from", "by", "but", "versus", "vs", "greater", "less", "if"])
 _EMPTY_SET: Node = ("const", "∅")
 _MEANINGS: dict[str, Node] = {
     **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions", "no real roots", "empty set",
@@ -37,15 +37,14 @@ _MEANINGS: dict[str, Node] = {
                      "infinite many solutions", "无数个", "无穷多"), ("text", ("infinitely", "many"))),
 }  # fmt: skip
 
-_UNITS = dict(zip("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-                  "seventeen eighteen nineteen".split(), range(20), strict=True))  # fmt: skip
-_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
+_UNITS = dict(zip(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"], range(20), strict=True))  # fmt: skip
+_TENS = dict(zip(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], range(20, 100, 10), strict=True))
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "亿": 8, "百万": 6}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
           "ninth": 9, "tenth": 10, "hundredth": 100, "twelfth": 12}  # fmt: skip
 _NUMBER_WORDS = frozenset([*_UNITS, *_TENS, *SCALES, *_PARTS, "dozen", "more", "times", "percent"])
 _CHINESE = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"两": 2, "〇": 0}
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
