@@ -210,6 +210,12 @@ def test_a_missing_column_is_named() -> None:
         load_reward(exact, reference_column="truth")(completions=["a"], answer=["a"])
 
 
+@pytest.mark.parametrize("column", ["5", 5, ["5"], ["5", "5", "5"]])
+def test_a_column_of_another_length_is_named(column) -> None:
+    with pytest.raises(UsageError, match=r"'exact': column 'answer' is .*expected 2 values, one a completion"):
+        load_reward(exact)(completions=["5", "5"], answer=column)
+
+
 RETURNED = [
     ([1, 0.5], [1.0, 0.5]),
     ((True, False), [1.0, 0.0]),

@@ -103,11 +103,18 @@ class Reward:
         return as_verdict(self.component.target(**arguments), self.__name__)
 
     def rows(self, completions: Sequence[Text], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """One mapping a completion from TRL's columns; `prompts` becomes `prompt`, what is no column is left out."""
+        """One mapping a completion from TRL's columns; `prompts` becomes `prompt`, what is no column is left out.
+
+        Raises UsageError on a column that is not one value a completion.
+        """
         lists = {name: values for name, values in columns.items() if name not in REWARD_CONTRACT}
         for plural, single in (("prompts", "prompt"), ("completion_ids", "completion_ids")):
             if columns.get(plural) is not None:
                 lists[single] = columns[plural]
+        for name, values in lists.items():
+            if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != len(completions):
+                wanted = f"expected {len(completions)} values, one a completion"
+                raise UsageError(f"'{self.__name__}': column '{name}' is {values!r:.60}; {wanted}")
         return [{name: values[i] for name, values in lists.items()} for i in range(len(completions))]
 
     def _arguments(self, completion: Text, columns: Mapping[str, Any]) -> dict[str, Any] | Verdict:
