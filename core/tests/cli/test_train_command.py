@@ -17,7 +17,23 @@ def test_a_missing_run_file_is_told_at_once(capsys):
     assert capsys.readouterr().err == "error: no run file 'nowhere.toml'; expected a TOML file\n"
 
 
-@pytest.mark.parametrize("arguments", [["--resume", "--overwrite", "run.toml"], [], ["run.toml", "--lucked"]])
+def test_a_run_file_is_needed(capsys):
+    assert cli.main(["train"]) == 2
+    assert "needs a run file" in capsys.readouterr().err
+
+
+def test_help_config_prints_the_fields_asked_for(capsys):
+    assert cli.main(["train", "--help-config", "epsilon"]) == 0
+    printed = capsys.readouterr().out
+    assert "epsilon = 0.2\n    " in printed
+    assert "epsilon_high = None\n    " in printed
+    assert "loss_type" not in printed
+    assert cli.main(["train", "--help-config"]) == 0
+    assert "\nloss_type = 'dapo'\n" in capsys.readouterr().out
+    assert cli.main(["train", "--help-config", "epsilom"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [["--resume", "--overwrite", "run.toml"], ["run.toml", "--lucked"]])
 def test_arguments_that_do_not_go_together(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["train", *arguments])

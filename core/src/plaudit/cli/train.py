@@ -13,7 +13,7 @@ NEEDED = ("torch", "transformers", "accelerate", "datasets", "pyarrow", "matplot
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `plaudit train`."""
-    parser.add_argument("run_file", metavar="RUN.toml", help="the run file; see docs/reference/run-file.md")
+    parser.add_argument("run_file", metavar="RUN.toml", nargs="?", help="the run file; see docs/reference/run-file.md")
     parser.add_argument(
         "--set",
         dest="assignments",
@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, generate and score a few rows, and stop"
+    )
+    parser.add_argument(
+        "--help-config",
+        nargs="?",
+        const="",
+        metavar="PART",
+        help="print the fields of [config], or those with PART in their name, and stop",
     )
     start = parser.add_mutually_exclusive_group()
     start.add_argument(
@@ -41,7 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train; returns 0, or 130 when Ctrl-C ended it."""
+    if args.run_file is None and args.help_config is None:
+        raise UsageError("plaudit train needs a run file, for example: plaudit train run.toml")
     _require_packages()
+    if args.help_config is not None:
+        from plaudit.run.config_help import config_help
+
+        print("\n".join(config_help(args.help_config)))
+        return 0
     from plaudit.run.launch import Launch, launch
     from plaudit.run.runfile import load_run_file
 
