@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,12 +12,17 @@ import pytest
 from plaudit import UsageError, load_reward, reward
 
 
+class Case(Enum):
+    KEEP = "keep"
+    FOLD = "fold"
+
+
 def judge(
     completion, reference, *, tolerance: float = 1e-6, strict: bool = False, n: int = 3, mode: Literal["a", "b"] = "a",
     label: str | None = None, limit: int | None = None, names: list[str] = ("x",), pair: tuple[int, int] = (1, 2),
     many: tuple[str, ...] = (), seen: set[int] = frozenset(), table: dict[str, int] | None = None,
     where: Path = Path("."), either: int | list[int] = 0, some: Sequence[float] = (), free=None,
-    any_map: Mapping[str, Any] | None = None, note: Annotated[int, "unit"] = 0,
+    any_map: Mapping[str, Any] | None = None, note: Annotated[int, "unit"] = 0, case: Case = Case.KEEP,
     thing: NotDefinedAnywhere = None, anything: Any = None,  # noqa: F821
 ):  # fmt: skip
     judge.got = {**locals()}
@@ -27,7 +33,8 @@ FITS = [
     ("tolerance", 1), ("tolerance", 0.5), ("strict", True), ("n", 4), ("mode", "b"), ("label", "x"), ("label", None),
     ("limit", None), ("limit", 3), ("names", ["a"]), ("names", []), ("pair", [3, 4]), ("many", ["a", "b", "c"]),
     ("seen", [1, 2]), ("table", {"a": 1}), ("where", "x/y"), ("either", 3), ("either", [1]), ("some", [1, 2.5]),
-    ("any_map", {"a": [1]}), ("free", object), ("note", 3), ("thing", 3), ("anything", "x"),
+    ("any_map", {"a": [1]}), ("case", "fold"), ("case", Case.FOLD),
+    ("free", object), ("note", 3), ("thing", 3), ("anything", "x"),
 ]  # fmt: skip
 DOES_NOT = [
     ("tolerance", "0.5", "option 'tolerance' is '0.5' (str); expected float"),
@@ -50,6 +57,7 @@ DOES_NOT = [
     ("either", "x", "expected int | list[int]"),
     ("some", ["x"], "expected Sequence[float]"),
     ("note", "x", "expected"),
+    ("case", "lower", "expected one of 'keep', 'fold'"),
     ("tolerence", 1.0, "has no option 'tolerence'; did you mean 'tolerance'?"),
     ("zzz", 1.0, "has no option 'zzz' (it has tolerance, strict, n, mode"),
     ("completion", "x", "has no option 'completion'"),
@@ -69,6 +77,9 @@ def checked(monkeypatch: pytest.MonkeyPatch):
 def test_what_fits_reaches_the_function(checked, name: str, value: Any) -> None:
     load_reward(checked, options={name: value})(completions=["c"], reference=["r"])
     got = checked.got[name]
+    if name == "case":
+        assert got is Case.FOLD
+        return
     assert got == value or got in (tuple(value), set(value), Path(str(value)))
     if name in ("pair", "many"):
         assert isinstance(got, tuple)

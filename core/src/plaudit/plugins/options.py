@@ -8,6 +8,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union
 
@@ -29,7 +30,7 @@ _CONVERTED = (tuple, set, frozenset)
 def check_options(
     what: str, source: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`options` as they are handed over: TOML arrays as the tuple or set, and strings as the Path, that is annotated.
+    """`options` as they are handed over: TOML arrays as the tuple or set, and strings as the Path or Enum, annotated.
 
     parameters: name -> the parameter of `source` that is an option. Raises UsageError that begins with `what` on an
     unknown name, a missing one, or a value that its annotation does not take; a class with **kwargs takes any name.
@@ -61,6 +62,8 @@ def annotation_text(annotation: Any) -> str:
         return annotation
     if annotation is type(None):
         return "None"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return f"one of {', '.join(repr(member.value) for member in annotation)}"
     if isinstance(annotation, type) and typing.get_origin(annotation) is None:
         return annotation.__name__
     if typing.get_origin(annotation) in (Union, types.UnionType):
@@ -113,6 +116,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if annotation is Path:
         return isinstance(value, (str, Path))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return isinstance(value, annotation) or value in [member.value for member in annotation]
     container = _CONTAINERS.get(origin or annotation) if isinstance(origin or annotation, type) else None
     return container is None or (isinstance(value, container) and _elements_fit(value, annotation))
 
@@ -136,4 +141,6 @@ def _converted(value: Any, annotation: Any) -> Any:
     target = origin or annotation
     if target in _CONVERTED and not isinstance(value, target):
         return target(value)
-    return Path(value) if annotation is Path else value
+    if annotation is Path or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return annotation(value)
+    return value
