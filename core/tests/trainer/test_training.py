@@ -299,3 +299,63 @@ def test_a_model_card_is_written(tmp_path):
     trainer.create_model_card(model_name="tiny", tags="mine")
     text = (tmp_path / "README.md").read_text()
     assert all(tag in text for tag in ("grpo", "plaudit", "mine", "tiny"))
+
+
+@pytest.mark.parametrize("option", ["bf16", "gradient_checkpointing"])
+def test_mixed_precision_and_checkpointing_train(option, tmp_path):
+    trainer = make_trainer(tmp_path, **{option: True})
+    trainer.train()
+    losses = [line["loss"] for line in steps_of(tmp_path)]
+    assert all(math.isfinite(loss) for loss in losses)
+    assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+
+
+def test_gradient_checkpointing_changes_no_weight(tmp_path):
+    def weights(folder, **options):
+        trainer = make_trainer(folder, **options)
+        trainer.train()
+        return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+    torch.testing.assert_close(weights(tmp_path / "a"), weights(tmp_path / "b", gradient_checkpointing=True))
+
+
+def test_unused_columns_are_kept_from_rewards_when_asked(tmp_path):
+    seen = set()
+
+    def look(completions, **columns):
+        seen.update(columns)
+        return [0.0] * len(completions)
+
+    make_trainer(tmp_path, look, remove_unused_columns=True, max_steps=1).train()
+    assert "answer" not in seen
+    assert "prompts" in seen
+
+
+def test_the_best_checkpoint_by_reward_is_loaded_at_the_end(tmp_path):
+    options = {
+        "eval_rows": ROWS[:4],
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "eval_reward",
+    }
+    trainer = make_trainer(tmp_path, **options, max_steps=3)
+    trainer.train()
+    rewards = {line["step"]: line["eval_reward"] for line in metrics_of(tmp_path) if "eval_reward" in line}
+    best = max(rewards, key=rewards.get)
+    assert trainer.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{best}")
+
+
+def test_dropout_is_switched_off_when_asked(tmp_path, build_model):
+    trainer = make_trainer(tmp_path, model=build_model(attention_dropout=0.5), disable_dropout=True)
+    assert {layer.self_attn.attention_dropout for layer in trainer.model.model.layers} == {0.0}
+
+
+def test_epochs_count_as_in_trl(tmp_path):
+    trainer = make_trainer(tmp_path, rows=ROWS[:7], max_steps=-1, num_train_epochs=2)
+    trainer.train()
+    # Seven rows give three batches of two prompts an epoch; the seventh is left out.
+    assert trainer.state.global_step == 6
+    assert trainer.state.epoch == 2

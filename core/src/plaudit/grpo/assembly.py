@@ -86,9 +86,13 @@ def build_source(
             "device": args.device,
             "pad_to_multiple_of": args.pad_to_multiple_of,
         },
+        lookahead=args.reward_lookahead == 1,
+        accumulation=args.gradient_accumulation_steps,
     )
 
 
 def needs_old_logprobs(args: Any) -> bool:
-    """Whether a generation batch outlives an optimizer step, so that the policy moves while it is used."""
+    """Whether a generation batch outlives an optimizer step, so that the policy moves before or while it is used."""
+    if args.reward_lookahead:
+        return True
     return args.gradient_accumulation_steps % (args.steps_per_generation * args.num_iterations) != 0

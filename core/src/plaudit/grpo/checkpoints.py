@@ -29,7 +29,7 @@ def save(trainer: RecordingTrainer, folder: Path) -> None:
     window = trainer.windows["train"]
     window.settle(trainer.world)
     state = {
-        "source": trainer.source.state_dict(),
+        "source": trainer.source.state_dict(trainer.state),
         "window": window.state_dict(),
         "scorer": trainer.source.collector.scorer.state_dict(),
         "loss": {"sum": float(trainer._tr_loss), "last_logged": trainer._globalstep_last_logged},
@@ -72,8 +72,7 @@ def saved_when_paused(trainer: RecordingTrainer) -> Iterator[None]:
         yield
     except ScoringPaused:
         # What was accumulated towards the next step is lost with the run, so its rollouts are asked for again.
-        trainer.source.position = trainer.state.global_step * trainer.args.gradient_accumulation_steps
-        trainer.source.buffer = []
+        trainer.source.forget(trainer.state.global_step * trainer.args.gradient_accumulation_steps)
         trainer._save_checkpoint(trainer.model, None)
         trainer.control = trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from .ranks import Ranks
 
 if TYPE_CHECKING:
     from ..scoring.scorer import Scorer
+    from ..scoring.session import ScoringSession
     from ..scoring.table import ScoreTable
 
 Mode = Literal["train", "eval"]
@@ -34,13 +35,30 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Writing:
+    """A generation batch of this rank that is written, and whose last scores may still be on their way.
+
+    `step`: the optimizer step whose policy wrote it.
+    """
+
+    rollouts: tuple[Rollout, ...]
+    session: ScoringSession
+    num_generations: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """A scored generation batch: this rank's rollouts, every rank's report, and the advantages of all N rollouts."""
+    """A scored generation batch: this rank's rollouts, every rank's report, and the advantages of all N rollouts.
+
+    `staleness`: optimizer steps between the policy that wrote it and the one that learns from it.
+    """
 
     rollouts: tuple[Rollout, ...]
     reports: tuple[Report, ...]
     advantages: Advantages
     rank: int
+    staleness: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,22 +113,61 @@ class Collector:
         `beside_scoring` is called with this rank's rollouts when all are written, while rewards may still be computing.
         Every rank must call this; an exception on one ends it on all.
         """
-        written: list[Rollout] = []
+        made: list[Writing] = []
 
         def work() -> Report:
-            # A group may span two ranks; a rank that holds no whole group scores its rollouts one by one.
-            whole = num_generations if len(rows) % num_generations == 0 else 1
-            step = getattr(trainer_state, "global_step", 0)
-            with self.scorer.open(
-                rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step
-            ) as session:
-                written.extend(self._write(rows, session.submit))
-                if beside_scoring is not None:
-                    beside_scoring(tuple(written))
-                return self._report(written, session.result())
+            made.append(self._begin(rows, num_generations, mode, trainer_state, beside_scoring))
+            return self._conclude(made[0])
 
         reports = tuple(self.ranks.share(work))
-        return Collected(tuple(written), reports, self._compare(reports, num_generations), self.ranks.index)
+        return self._collected(made[0], reports, made[0].step)
+
+    def begin(
+        self,
+        rows: Sequence[Row],
+        *,
+        num_generations: int,
+        mode: Mode,
+        trainer_state: Any = None,
+        beside_scoring: Callable[[tuple[Rollout, ...]], None] | None = None,
+    ) -> Writing:
+        """The first half of `collect`: all is written, scores may be missing. `finish` waits for them."""
+        made: list[Writing] = []
+        self.ranks.share(lambda: made.append(self._begin(rows, num_generations, mode, trainer_state, beside_scoring)))
+        return made[0]
+
+    def finish(self, writing: Writing, *, step: int) -> Collected:
+        """The second half: wait for the scores and compare. `step`: that of the policy that will learn from it."""
+        return self._collected(writing, tuple(self.ranks.share(lambda: self._conclude(writing))), step)
+
+    def _begin(
+        self,
+        rows: Sequence[Row],
+        num_generations: int,
+        mode: Mode,
+        trainer_state: Any,
+        beside_scoring: Callable[[tuple[Rollout, ...]], None] | None,
+    ) -> Writing:
+        # A group may span two ranks; a rank that holds no whole group scores its rollouts one by one.
+        whole = num_generations if len(rows) % num_generations == 0 else 1
+        step = getattr(trainer_state, "global_step", 0)
+        session = self.scorer.open(rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
+        try:
+            written = tuple(self._write(rows, session.submit))
+            if beside_scoring is not None:
+                beside_scoring(written)
+        except BaseException:
+            session.cancel()
+            raise
+        return Writing(written, session, num_generations, step)
+
+    def _conclude(self, writing: Writing) -> Report:
+        with writing.session as session:
+            return self._report(writing.rollouts, session.result())
+
+    def _collected(self, writing: Writing, reports: tuple[Report, ...], step: int) -> Collected:
+        advantages = self._compare(reports, writing.num_generations)
+        return Collected(writing.rollouts, reports, advantages, self.ranks.index, step - writing.step)
 
     def learnt(self, rollout: Rollout) -> tuple[int, ...]:
         """Per completion token, 1 where it counts in the loss."""
@@ -180,35 +237,3 @@ def _dropped(reports: Sequence[Report], num_generations: int) -> set[int]:
         groups |= {(before + index) // num_generations for index in report.table.dropped}
         before += len(report.lengths)
     return {group * num_generations + place for group in groups for place in range(num_generations)}
-
-
-def collected_metrics(collected: Collected) -> Mapping[str, float]:
-    """Lengths, and what rewards logged and cost, over all ranks (spec: grpo-formulas A10)."""
-    reports = collected.reports
-    lengths = [length for report in reports for length in report.lengths]
-    truncated = [cut for report in reports for cut in report.truncated]
-    ended = [length for length, cut in zip(lengths, truncated, strict=True) if not cut] or [0]
-    found = {
-        "completions/mean_length": sum(lengths) / len(lengths),
-        "completions/min_length": float(min(lengths)),
-        "completions/max_length": float(max(lengths)),
-        "completions/clipped_ratio": sum(truncated) / len(truncated),
-        "completions/mean_terminated_length": sum(ended) / len(ended),
-        "completions/min_terminated_length": float(min(ended)),
-        "completions/max_terminated_length": float(max(ended)),
-    }
-    return {**found, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
-
-
-def _logged(tables: Sequence[ScoreTable]) -> dict[str, float]:
-    """What rewards gave to log_metric: the mean over all its values on all ranks."""
-    names = dict.fromkeys(name for table in tables for name in table.metric_sums)
-    sums = {name: [table.metric_sums[name] for table in tables if name in table.metric_sums] for name in names}
-    return {name: sum(total for total, _ in found) / sum(count for _, count in found) for name, found in sums.items()}
-
-
-def _mean_over_ranks(reports: Sequence[Report]) -> dict[str, float]:
-    """Timings and counts of scoring: each name's mean over the ranks that have it."""
-    names = dict.fromkeys(name for report in reports for name in report.table.runtime)
-    present = {name: [r.table.runtime[name] for r in reports if name in r.table.runtime] for name in names}
-    return {name: sum(values) / len(values) for name, values in present.items()}

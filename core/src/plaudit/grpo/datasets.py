@@ -45,6 +45,17 @@ def _check(dataset: Any, label: str, specs: Sequence[RewardSpec]) -> None:
         check_columns(spec.name, spec.reward, frozenset(columns))
 
 
+def only_prompts(dataset: Any) -> Any:
+    """The dataset, or each of several, without any other column: what remove_unused_columns asks for."""
+    if dataset is None:
+        return None
+    if isinstance(dataset, Mapping):
+        return {name: only_prompts(one) for name, one in dataset.items()}
+    if hasattr(dataset, "select_columns"):
+        return dataset.select_columns(["prompt"]) if "prompt" in dataset.column_names else dataset
+    return [{"prompt": row["prompt"]} if "prompt" in row else row for row in dataset]
+
+
 def check_prompt_lengths(train: Any, evaluation: Any, codec: PromptCodec) -> None:
     """Raise UsageError, naming the first row, when a prompt does not fit the model's context beside the completion."""
     if codec.max_prompt_tokens is None:

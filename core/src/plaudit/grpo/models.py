@@ -68,7 +68,7 @@ def load_tokenizer(given: Any, model: Any, *, revision: str | None = None, trust
     if given.pad_token is None:
         given.pad_token = given.eos_token
     given.padding_side = "left"
-    model.config.pad_token_id = given.pad_token_id
+    model.config.get_text_config().pad_token_id = given.pad_token_id
     if getattr(model, "generation_config", None) is not None:
         model.generation_config.pad_token_id = given.pad_token_id
     return given
@@ -84,7 +84,7 @@ def stop_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 def context_length(model: Any) -> int | None:
     """How many tokens prompt and completion may have together; None when the model does not say."""
-    return getattr(model.config, "max_position_embeddings", None)
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
 def add_adapter(model: Any, peft_config: Any) -> Any:

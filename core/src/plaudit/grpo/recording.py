@@ -9,11 +9,12 @@ from transformers import Trainer
 
 from . import checkpoints
 from .advantages import reward_metrics
-from .collecting import Collected, Mode, collected_metrics
+from .collecting import Collected, Mode
 from .entropy import EntropyController
 from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
 from .records import LossOptions
+from .rollout_metrics import collected_metrics
 from .run_log import RunLog
 from .source import RolloutSource
 from .world import World

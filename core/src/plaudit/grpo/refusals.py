@@ -24,6 +24,17 @@ def refuse_arguments(config: Any, **given: Any) -> None:
     refuse_unbuilt(config)
 
 
+def refuse_parallelism(trainer: Any) -> None:
+    """Raise UsageError on a way of spreading the model over devices that rollouts cannot be generated with yet."""
+    for asked, name in (
+        (trainer.is_fsdp_enabled, "FSDP"),
+        (trainer.is_deepspeed_enabled, "DeepSpeed"),
+        (trainer.args.n_gpu > 1, "DataParallel (several GPUs in one process)"),
+    ):
+        if asked:
+            raise UsageError(f"{name} is not built yet; launch one process a GPU with torchrun or accelerate (DDP)")
+
+
 def check_rewards(reward_funcs: Any) -> None:
     """Raise UsageError when there is no reward, or one is a model."""
     from torch import nn

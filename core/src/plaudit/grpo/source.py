@@ -10,7 +10,7 @@ import torch
 
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
-from .collecting import Collected, Collector, Mode
+from .collecting import Collected, Collector, Mode, Writing
 from .prompts import as_row
 from .sampler import PromptSampler, rank_share
 
@@ -31,6 +31,15 @@ class Schedule:
         return self.steps_per_generation * self.num_iterations
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """A generation batch whose scores are on their way: its micro-batches without advantages, rows in this `order`."""
+
+    writing: Writing
+    order: Sequence[int]
+    batches: Sequence[MicroBatch]
+
+
 @dataclass(slots=True, eq=False)
 class RolloutSource:
     """Gives the trainer its micro-batches, generating when the buffer is used up (spec: grpo-formulas A1, A2).
@@ -38,6 +47,9 @@ class RolloutSource:
     `annotate` adds the log-probs that must be taken before the policy moves. `collected` is told of every scored batch.
     `position` counts the micro-batches given out; with the buffer it is the state that a checkpoint keeps. Completions
     and the order of micro-batches come from torch's global random state, which the checkpoint keeps as well.
+    `lookahead`: write the next generation batch before the last scores of this one are in, so that a slow reward costs
+    no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
+    (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     """
 
     dataset: Any
@@ -49,6 +61,9 @@ class RolloutSource:
     collate_options: Mapping[str, Any] = field(default_factory=dict)
     position: int = 0
     buffer: list[MicroBatch] = field(default_factory=list)
+    lookahead: bool = False
+    accumulation: int = 1
+    ahead: Begun | list[MicroBatch] | None = None
 
     @property
     def micro_batches_per_epoch(self) -> int:
@@ -66,23 +81,56 @@ class RolloutSource:
     def evaluate(self, records: Sequence[Mapping[str, Any]], *, num_generations: int, trainer_state: Any) -> MicroBatch:
         """One evaluation batch, generated and scored; the records of a group are consecutive."""
         rows = [as_row(record) for record in records]
-        return self._materialise(rows, num_generations, 1, "eval", trainer_state)[0]
+        begun = self._begin(rows, num_generations, 1, "eval", trainer_state)
+        return self._complete(begun, "eval", trainer_state)[0]
 
     def restart(self) -> None:
         """Begin at the first row again."""
         self.position, self.buffer = 0, []
+        self._drop_ahead()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Position, and the buffer when a generation batch is only partly used."""
+    def state_dict(self, trainer_state: Any = None) -> dict[str, Any]:
+        """Position, the buffer when a generation batch is only partly used, and the batch ahead with its scores.
+
+        Waits for the scores of the batch ahead, so every rank must call it.
+        """
         used_up = self.position % self.schedule.cycle == 0
-        return {"position": self.position, "buffer": [] if used_up else [batch.state_dict() for batch in self.buffer]}
+        if isinstance(self.ahead, Begun):
+            self.ahead = self._complete(self.ahead, "train", trainer_state)
+        return {
+            "position": self.position,
+            "buffer": [] if used_up else [batch.state_dict() for batch in self.buffer],
+            "ahead": [batch.state_dict() for batch in self.ahead or ()],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device | str = "cpu") -> None:
         """Continue from a saved state."""
         self.position = state["position"]
         self.buffer = [MicroBatch.from_state(saved, device) for saved in state["buffer"]]
+        self.ahead = [MicroBatch.from_state(saved, device) for saved in state["ahead"]] or None
+
+    def forget(self, position: int) -> None:
+        """Go back to `position` with nothing written: what was written is lost with a run that pauses."""
+        self.position, self.buffer = position, []
+        self._drop_ahead()
+
+    def _drop_ahead(self) -> None:
+        if isinstance(self.ahead, Begun):
+            self.ahead.writing.session.cancel()
+        self.ahead = None
 
     def _fill(self, number: int, trainer_state: Any) -> list[MicroBatch]:
+        now = self.ahead or self._begin_training(number, trainer_state)
+        self.ahead = None
+        if self.lookahead and self._is_used(number + 1, trainer_state):
+            self.ahead = self._begin_training(number + 1, trainer_state)
+        return self._complete(now, "train", trainer_state) if isinstance(now, Begun) else now
+
+    def _is_used(self, number: int, trainer_state: Any) -> bool:
+        """Whether the run lasts long enough to learn from generation batch `number`."""
+        return number * self.schedule.cycle < getattr(trainer_state, "max_steps", 0) * self.accumulation
+
+    def _begin_training(self, number: int, trainer_state: Any) -> Begun:
         ranks = self.collector.ranks
         mine = rank_share(
             self.sampler.batch(number),
@@ -93,12 +141,10 @@ class RolloutSource:
         found = {index: as_row(self.dataset[index]) for index in dict.fromkeys(mine)}
         rows = [found[index] for index in mine]
         steps = self.schedule.steps_per_generation
-        return self._materialise(rows, self.schedule.num_generations, steps, "train", trainer_state)
+        return self._begin(rows, self.schedule.num_generations, steps, "train", trainer_state)
 
-    def _materialise(
-        self, rows: Sequence[Row], num_generations: int, parts: int, mode: Mode, trainer_state: Any
-    ) -> list[MicroBatch]:
-        """Collect rollouts for the rows and split them into `parts` micro-batches, shuffled when training."""
+    def _begin(self, rows: Sequence[Row], num_generations: int, parts: int, mode: Mode, trainer_state: Any) -> Begun:
+        """Write rollouts for the rows and split them into `parts` micro-batches, shuffled when training."""
         order = range(len(rows))
         batches: list[MicroBatch] = []
 
@@ -111,11 +157,18 @@ class RolloutSource:
                 rows_of_part = [self._experience(rollouts[place]) for place in order[start : start + size]]
                 batches.append(self.annotate(collate(rows_of_part, **self.collate_options)))
 
-        collected = self.collector.collect(
+        writing = self.collector.begin(
             rows, num_generations=num_generations, mode=mode, trainer_state=trainer_state, beside_scoring=build
         )
+        return Begun(writing, order, batches)
+
+    def _complete(self, begun: Begun, mode: Mode, trainer_state: Any) -> list[MicroBatch]:
+        """The micro-batches with their advantages, when all scores are in."""
+        batches = begun.batches
+        step = getattr(trainer_state, "global_step", begun.writing.step)
+        collected = self.collector.finish(begun.writing, step=step)
         self.collected(collected, mode)
-        advantages = collected.local_advantages[list(order)].view(len(batches), -1)
+        advantages = collected.local_advantages[list(begun.order)].view(len(batches), -1)
         return [
             replace(batch, advantages=part.to(batch.advantages.device), num_items=float(collected.learnt_tokens))
             for batch, part in zip(batches, advantages, strict=True)

@@ -19,7 +19,7 @@ from ..scoring.spec import reward_specs
 from . import assembly, checkpoints
 from .batch import MicroBatch
 from .config import GRPOConfig
-from .datasets import check_datasets, check_prompt_lengths
+from .datasets import check_datasets, check_prompt_lengths, only_prompts
 from .entropy import EntropyController
 from .evaluation import EvaluationRows, generations_in_evaluation, ticks
 from .hooking import StepHooks
@@ -32,7 +32,7 @@ from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
-from .refusals import check_rewards, refuse_arguments
+from .refusals import check_rewards, refuse_arguments, refuse_parallelism
 from .setup import default_output_dir, prepare_policy
 from .world import World
 
@@ -73,6 +73,8 @@ class GRPOTrainer(RecordingTrainer):
         check_model_path(model)
         check_rewards(reward_funcs)
         specs = reward_specs(reward_funcs, args.reward_weights)
+        if args.remove_unused_columns:
+            train_dataset, eval_dataset = only_prompts(train_dataset), only_prompts(eval_dataset)
         check_datasets(train_dataset, eval_dataset, specs)
         set_seed(args.seed)
         policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
@@ -86,6 +88,7 @@ class GRPOTrainer(RecordingTrainer):
             callbacks=callbacks,
             optimizers=optimizers,
         )
+        refuse_parallelism(self)
         ranks = Ranks(self.accelerator)
         self._assemble(Scorer(specs, reduce=ranks.total), ranks)
 

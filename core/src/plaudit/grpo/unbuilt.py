@@ -35,7 +35,6 @@ UNBUILT: dict[str, str] = {
     "vllm_importance_sampling_clip_min": _RATIO,
     "use_transformers_continuous_batching": _BATCHING,
     "transformers_continuous_batching_config": _BATCHING,
-    "remove_unused_columns": "rewards read the other columns; leave it out, and drop columns from the dataset yourself",
     "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
     "max_tool_calling_iterations": "tool calls are not built yet; leave it out",
     "sync_ref_model": _SYNC,
