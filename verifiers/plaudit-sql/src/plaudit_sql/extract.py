@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from plaudit_json.extract import fences
+from plaudit_json import fences
 
 _QUERY = re.compile(r"\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
 _TAGS = ("sql", "sqlite", "sqlite3")
