@@ -19,13 +19,15 @@ from .request import Settings
 
 _FIRST_UID, _UIDS = 10_000, 50_000
 LOOK_EVERY_S = 0.1
+_COUNT_EVERY_S = 1.0
+_USER_CALLS = ("setuid", "setresuid", "setresgid", "setgroups", "capset")
 
 
 class Options(NamedTuple):
     """How an agent confines its runs.
 
-    scratch: the working directory, wiped before and after each run. read_only: what else may be read and executed under
-    Landlock. landlock: off where a container is the wall. own_uid: as root, run programs as a uid of their own.
+    scratch: the working directory, wiped at first and after each run. read_only: what else may be read and executed
+    under Landlock. landlock: off where a container is the wall. own_uid: as root, run programs as a uid of their own.
     count_memory, count_tasks, count_disk: bound the run as a whole here, because nothing outside does.
     """
 
@@ -52,19 +54,25 @@ class Confinement:
         self._uid = _FIRST_UID + os.getpid() % _UIDS if options.own_uid and os.geteuid() == 0 else None
         self._reads_all = self._uid is not None and options.landlock and not _open_to_all(options.read_only)
         self._ruleset = landlock.make_ruleset(_readable(options), _writable(options)) if options.landlock else None
-        self._look_at = 0.0
-        # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none.
-        self._unix_sockets = not options.landlock
+        self._look_at = self._counted_at = 0.0
+        self._others = 0
         syscalls.drop_bounding_set(keep_reading=self._reads_all)
-        if self._uid is None and seccomp.supported():
-            seccomp.install(unix_sockets=self._unix_sockets)
+        syscalls.no_new_privileges()
+        if seccomp.supported():
+            # Landlock cannot hide the machine's own sockets (/run/…); inside a container there are none. As root, the
+            # agent keeps what changes its user: of no use to a program, which has no capability left.
+            allow = _USER_CALLS if self._uid is not None else ()
+            seccomp.install(unix_sockets=not options.landlock, allow=allow)
         if self._uid is not None:
             os.chown(options.scratch, self._uid, self._uid)
+        workdir.wipe(options.scratch)
 
     def prepare(self, settings: Settings) -> None:
         """Before a run, in the agent."""
-        workdir.wipe(self._options.scratch)
-        self._look_at = time.monotonic() + LOOK_EVERY_S
+        now = time.monotonic()
+        self._look_at = now + LOOK_EVERY_S
+        if self._options.count_tasks and self._uid is None and now >= self._counted_at + _COUNT_EVERY_S:
+            self._others, self._counted_at = _tasks_of(os.getuid()), now
 
     def begin(self, settings: Settings) -> None:
         """In the run's process, before its files are written."""
@@ -78,9 +86,7 @@ class Confinement:
 
     def task_limit(self, settings: Settings) -> int | None:
         """RLIMIT_NPROC, which counts all tasks of the uid, the machine's others included. None: leave it."""
-        if not self._options.count_tasks:
-            return None
-        return settings.processes + (0 if self._uid is not None else _tasks_of(os.getuid()))
+        return settings.processes + self._others if self._options.count_tasks else None
 
     def lock(self) -> None:
         """The last step: give up every privilege, for good. Descriptors above 2 may still be open."""
@@ -90,9 +96,6 @@ class Confinement:
             syscalls.drop_capabilities()
         elif self._reads_all:
             syscalls.keep_only_reading()
-        syscalls.no_new_privileges()
-        if self._uid is not None and seccomp.supported():
-            seccomp.install(unix_sockets=self._unix_sockets)
 
     def open_scratch(self) -> int:
         """A descriptor of the run's working directory, in the agent."""
