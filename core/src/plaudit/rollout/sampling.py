@@ -29,7 +29,6 @@ class TokenChooser:
         prompts: Sequence[Sequence[int]],
         *,
         eos_ids: Sequence[int],
-        vocab_size: int,
         device: str,
     ) -> None:
         """`prompts`: token ids of the N requests. The random state is torch's global one, or made of `seed`."""
@@ -37,11 +36,11 @@ class TokenChooser:
 
         self._sampling = sampling
         self._extra = extra
-        self._count = len(prompts)
+        self._prompts = prompts
         self._device = device
         self._random = None if sampling.seed is None else torch.Generator().manual_seed(sampling.seed)
         self._noise: Tensor | None = None
-        self._seen = self._prompt_tokens(prompts, vocab_size) if sampling.repetition_penalty != 1 else None
+        self._seen: Tensor | None = None  # (N, V) bool: the tokens that a repetition penalty applies to
         self._early = torch.tensor(list(eos_ids), dtype=torch.long, device=device)
         self._suppressed = torch.tensor(extra.suppress_tokens, dtype=torch.long, device=device)
         self._warpers = [] if sampling.greedy else _warpers(sampling, extra, device)
@@ -61,8 +60,10 @@ class TokenChooser:
         return tokens, logprobs
 
     def _penalised(self, scores: Tensor, rows: Tensor, step: int) -> Tensor:
-        if self._seen is not None:
-            penalty = self._sampling.repetition_penalty
+        penalty = self._sampling.repetition_penalty
+        if penalty != 1:
+            if self._seen is None:
+                self._seen = self._prompt_tokens(scores.shape[1])
             scores = scores.where(~self._seen[rows], (scores / penalty).where(scores > 0, scores * penalty))
         forbidden = [self._suppressed] if self._suppressed.numel() else []
         if step < self._extra.min_new_tokens:
@@ -90,17 +91,17 @@ class TokenChooser:
 
         column = step % NOISE_BLOCK
         if column == 0:
-            noise = torch.rand(self._count, NOISE_BLOCK, generator=self._random)
+            noise = torch.rand(len(self._prompts), NOISE_BLOCK, generator=self._random)
             # Kept clear of 1, so that the mark stays below the last cumulative probability after rounding.
             self._noise = (noise * (1 - 2**-23)).to(self._device)
         assert self._noise is not None
         return self._noise[rows, column, None]
 
-    def _prompt_tokens(self, prompts: Sequence[Sequence[int]], vocab_size: int) -> Tensor:
+    def _prompt_tokens(self, vocab_size: int) -> Tensor:
         import torch
 
-        seen = torch.zeros(len(prompts), vocab_size, dtype=torch.bool)
-        for row, prompt in zip(seen, prompts, strict=True):
+        seen = torch.zeros(len(self._prompts), vocab_size, dtype=torch.bool)
+        for row, prompt in zip(seen, self._prompts, strict=True):
             row[list(prompt)] = True
         return seen.to(self._device)
 

@@ -61,7 +61,6 @@ class _Decoding:
             extra,
             prompts,
             eos_ids=sorted(end_ids),
-            vocab_size=model.get_output_embeddings().weight.shape[0],
             device=model.device,
         )
         self._steps = 0
