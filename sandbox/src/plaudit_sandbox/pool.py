@@ -17,7 +17,6 @@ from plaudit_sandbox.result import Result
 from plaudit_sandbox.slot import Slot, SlotDied
 
 _FIRST_PAUSE_S = 0.05
-_DEATHS_THAT_CONVICT = 2
 
 
 class Pool:
@@ -35,20 +34,21 @@ class Pool:
     async def run(self, request: Request, limits: Limits, *, retries: int) -> Result:
         """Run once on a free agent; after an infrastructure failure again on another, up to `retries` times.
 
-        A program that takes its agent down each time is the program's failure, not the infrastructure's: "killed".
+        A program that takes down one agent and then a fresh one is the program's failure, not the infrastructure's:
+        "killed".
         """
         began = time.monotonic()
-        deaths, attempt = 0, 0
+        died_before, attempt = False, 0
         while True:
             try:
-                async with self.slot(limits) as slot:
+                async with self.slot(limits, fresh=died_before) as slot:
                     queue_s = time.monotonic() - began
                     result = await slot.run(request)
                 return replace(result, queue_s=queue_s)
             except SlotDied as died:
-                deaths += 1
-                if died.over_memory or deaths == _DEATHS_THAT_CONVICT:
+                if died.over_memory or died_before:
                     return lost(died, wall_s=time.monotonic() - began)
+                died_before = True
             except InfrastructureFailure:
                 if attempt >= retries:
                     raise
@@ -56,10 +56,10 @@ class Pool:
             attempt += 1
 
     @contextlib.asynccontextmanager
-    async def slot(self, limits: Limits, *, session: bool = False) -> AsyncIterator[Slot]:
-        """An agent for `limits` that nobody else uses meanwhile; waits its turn."""
+    async def slot(self, limits: Limits, *, session: bool = False, fresh: bool = False) -> AsyncIterator[Slot]:
+        """An agent for `limits` that nobody else uses meanwhile; waits its turn. fresh: one that served nobody yet."""
         async with self._sessions if session else self._runs:
-            slot = await self._take(limits, session=session)
+            slot = await self._take(limits, session=session, fresh=fresh)
             try:
                 yield slot
             finally:
@@ -74,10 +74,10 @@ class Pool:
             await asyncio.wait(self._closing)
         await self.backend.close()
 
-    async def _take(self, limits: Limits, *, session: bool) -> Slot:
+    async def _take(self, limits: Limits, *, session: bool, fresh: bool) -> Slot:
         key = self.backend.slot_key(limits)
         for position in range(len(self._idle) - 1, -1, -1):
-            if self._idle[position].key == key:
+            if self._idle[position].key == key and not fresh:
                 slot = self._idle.pop(position)
                 break
         else:

@@ -122,7 +122,7 @@ class Slot:
             await self._transport.send(pack_head(dict(head), len(body)) + body)
         except OSError as error:
             self._fail()
-            raise InfrastructureFailure(f"the agent is gone ({error})") from error
+            raise SlotDied(f"the agent is gone ({error})", over_memory=await self._transport.over_memory()) from error
 
     async def _receive(self) -> Frame:
         """The next frame. Cancelling it loses nothing: a frame is taken when all of it is there."""

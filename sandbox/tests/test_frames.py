@@ -1,0 +1,100 @@
+"""Frames survive any split of the stream, over bytes and over lines, and rubbish is refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plaudit_sandbox.agent.frames import Channel, Closed, LineChannel, pack_head
+from plaudit_sandbox.agent.pipes import Capture, Peer
+
+FRAMES = st.lists(st.tuples(st.integers(), st.binary(max_size=3000)), max_size=5)
+
+
+@pytest.mark.parametrize("kind", [Channel, LineChannel])
+@settings(max_examples=30, deadline=None)
+@given(frames=FRAMES)
+def test_frames_arrive_as_sent(kind: type[Channel], frames: list[tuple[int, bytes]]) -> None:
+    reading, writing = os.pipe()
+    sender, receiver = kind(-1, writing), kind(reading, -1)
+    received = []
+    try:
+        thread = threading.Thread(target=lambda: [sender.send({"op": "x", "n": n}, [b]) for n, b in frames])
+        thread.start()
+        for _ in frames:
+            head, body = receiver.receive()
+            received.append((head["n"], bytes(body) if body is not None else b""))
+        thread.join()
+        os.close(writing)
+        with pytest.raises(Closed):
+            receiver.receive()
+    finally:
+        os.close(reading)
+    assert received == frames
+
+
+def test_a_large_body_crosses_a_small_socket() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        body = os.urandom(3 << 20)
+        thread = threading.Thread(
+            target=lambda: Channel(-1, ours.fileno()).send({"op": "run"}, [body[:7], memoryview(body)[7:]])
+        )
+        thread.start()
+        head, received = Channel(theirs.fileno(), -1).receive()
+        thread.join()
+    assert head == {"op": "run"}
+    assert received is not None
+    assert bytes(received) == body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 8, pack_head({"op": 1}, 0), b"\0\0\0\2\0\0\0\0[]", b"\0\0\0\5\0\0\0\0nope!"],  # type: ignore[dict-item]
+)
+def test_rubbish_is_refused(data: bytes) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, data)
+    os.close(writing)
+    try:
+        with pytest.raises(ValueError):
+            Channel(reading, -1).receive()
+    finally:
+        os.close(reading)
+
+
+def test_a_peer_that_stops_in_the_middle_does_not_block() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer = Peer(ours)
+        whole = pack_head({"op": "call"}, 3) + b"abc"
+        theirs.sendall(whole[:5])
+        assert peer.receive() == []
+        theirs.sendall(whole[5:] + whole[:1])
+        assert peer.receive() == [({"op": "call"}, b"abc")]
+        peer.send({"op": "reply"}, [bytes(4 << 20)])
+        assert peer.wants_to_write
+        theirs.sendall(b"\xff" * 7)
+        with pytest.raises(ValueError, match="message of"):
+            peer.receive()
+        theirs.close()
+        with pytest.raises(OSError):
+            peer.receive()
+
+
+@pytest.mark.parametrize(
+    ("written", "kept", "over"), [(0, 0, False), (99, 99, False), (100, 100, False), (101, 100, True)]
+)
+def test_a_capture_keeps_up_to_its_limit(written: int, kept: int, over: bool) -> None:
+    capture = Capture(100)
+    writing = capture.open()
+    os.write(writing, b"x" * written)
+    os.close(writing)
+    while capture.fill() and not capture.overflowed:
+        pass
+    assert (capture.length, capture.overflowed, bytes(capture.view())) == (kept, over, b"x" * kept)
+    capture.close()
