@@ -100,6 +100,7 @@ def test_the_name_of_a_distribution_wins_over_a_module_of_that_name(installed) -
             "acme-rewards:nothing",
             r"acme-rewards has no reward or verifier named 'nothing' \(it has acme_length \(reward\)",
         ),
+        ("no-such-dist:acme_length", r"called 'no-such-dist'; there is 'acme_length' \(acme-rewards 1\.2\.3\)"),
         ("no-such-dist:math", "neither an installed distribution nor a module is called 'no-such-dist'"),
         ("no_such_module.x:f", "neither an installed distribution nor a module is called 'no_such_module.x'"),
         ("acme_rewards:lengthy", "'lengthy' is not in acme_rewards; did you mean 'length'"),

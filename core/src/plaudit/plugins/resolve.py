@@ -109,9 +109,11 @@ def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
     if reference.owner is not None:
         parts = [_unknown_owner(reference, noun)]
     install = distribution_with(reference.name)
-    near = [] if install else difflib.get_close_matches(reference.name, names, n=1)
+    near = [] if install or reference.name in names else difflib.get_close_matches(reference.name, names, n=1)
     if near:
         parts.append(f"did you mean {_with_origin(near[0], plugins)}?")
+    elif reference.owner is not None and reference.name in names:
+        parts.append(f"there is {_with_origin(reference.name, plugins)}")
     if install is None and not near:
         close = difflib.get_close_matches(reference.name, [n for ours in FIRST_PARTY.values() for n in ours], n=1)
         install = distribution_with(close[0]) if close else None
@@ -120,7 +122,7 @@ def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
     parts.append(f"installed: {', '.join(names) or 'none'}")
     if Path(f"{reference.name}.py").is_file():
         parts.append(f"for a file write ./{reference.name}.py:function")
-    return "; ".join(parts)
+    return "; ".join(parts).replace("?; ", "? ")
 
 
 def _unknown_owner(reference: Reference, noun: str) -> str:
