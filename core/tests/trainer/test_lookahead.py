@@ -51,13 +51,17 @@ def test_the_next_batch_is_written_before_the_scores_of_this_one_are_in(tmp_path
 
 def test_ratios_are_those_to_the_policy_that_wrote(tmp_path):
     """Each batch but the first keeps the log-probs of a policy one step older, so that its ratios differ from one."""
-    trainer = make_trainer(tmp_path, max_steps=3, reward_lookahead=1, learning_rate=0.05)
+
+    def by_place(completions):
+        return [float(place % 2) for place in range(len(completions))]
+
+    trainer = make_trainer(tmp_path, by_place, max_steps=3, reward_lookahead=1, learning_rate=0.05)
     seen = []
     compute = trainer.compute_loss
 
     def looked(model, inputs, *args, **kwargs):
         stats = trainer.token_scorer(model, inputs)
-        seen.append(float((stats.logprobs - inputs.old_logprobs).abs().max()))
+        seen.append(float((stats.logprobs.detach() - inputs.old_logprobs).abs().max()))
         return compute(model, inputs, *args, **kwargs)
 
     trainer.compute_loss = looked

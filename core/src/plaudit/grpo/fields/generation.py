@@ -36,6 +36,11 @@ class GenerationFields:
     steps_per_generation: int | None = option(
         None, "Micro-batches that one generation batch is split into; None = gradient_accumulation_steps."
     )
+    reward_lookahead: int = option(
+        0,
+        "1 = write the next generation batch while the last rewards of this one are computed: slow rewards cost no "
+        "time, completions are one generation older than the policy, and importance ratios account for it.",
+    )
     temperature: float = option(1.0, "Temperature of sampling; log-probs and entropies are those at this temperature.")
     top_p: float = option(1.0, "Sample among the likeliest tokens of this total probability; 1.0 = all.")
     top_k: int = option(0, "Sample among this many likeliest tokens; 0 = all.")

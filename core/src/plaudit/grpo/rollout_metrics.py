@@ -1,0 +1,42 @@
+"""What a generation batch says in numbers: lengths, and what its rewards logged and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..scoring.table import ScoreTable
+from .collecting import Collected, Report
+
+
+def collected_metrics(collected: Collected) -> Mapping[str, float]:
+    """Lengths, and what rewards logged and cost, over all ranks (spec: grpo-formulas A10)."""
+    reports = collected.reports
+    lengths = [length for report in reports for length in report.lengths]
+    truncated = [cut for report in reports for cut in report.truncated]
+    ended = [length for length, cut in zip(lengths, truncated, strict=True) if not cut] or [0]
+    found = {
+        "completions/mean_length": sum(lengths) / len(lengths),
+        "completions/min_length": float(min(lengths)),
+        "completions/max_length": float(max(lengths)),
+        "completions/clipped_ratio": sum(truncated) / len(truncated),
+        "completions/mean_terminated_length": sum(ended) / len(ended),
+        "completions/min_terminated_length": float(min(ended)),
+        "completions/max_terminated_length": float(max(ended)),
+    }
+    if collected.staleness:
+        found["completions/staleness"] = float(collected.staleness)
+    return {**found, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
+
+
+def _logged(tables: Sequence[ScoreTable]) -> dict[str, float]:
+    """What rewards gave to log_metric: the mean over all its values on all ranks."""
+    names = dict.fromkeys(name for table in tables for name in table.metric_sums)
+    sums = {name: [table.metric_sums[name] for table in tables if name in table.metric_sums] for name in names}
+    return {name: sum(total for total, _ in found) / sum(count for _, count in found) for name, found in sums.items()}
+
+
+def _mean_over_ranks(reports: Sequence[Report]) -> dict[str, float]:
+    """Timings and counts of scoring: each name's mean over the ranks that have it."""
+    names = dict.fromkeys(name for report in reports for name in report.table.runtime)
+    present = {name: [r.table.runtime[name] for r in reports if name in r.table.runtime] for name in names}
+    return {name: sum(values) / len(values) for name, values in present.items()}
