@@ -5,12 +5,14 @@ from __future__ import annotations
 from plaudit_math import nodes
 from plaudit_math.environments import Environments
 from plaudit_math.failures import Unreadable
+from plaudit_math.naming import names
 from plaudit_math.nodes import Node
 
 _FRACTIONS = frozenset(["frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac"])
 _BINOMIALS = frozenset(["binom", "dbinom", "tbinom"])
-_ACCENTS = frozenset(
-    ["overline", "bar", "hat", "widehat", "vec", "overrightarrow", "tilde", "widetilde", "dot", "ddot", "overbrace", "underbrace", "overleftrightarrow", "wideparen", "overparen", "overset", "underset", "stackrel"]
+_ACCENTS = names(
+    "overline bar hat widehat vec overrightarrow tilde widetilde dot ddot overbrace underbrace overleftrightarrow "
+    "wideparen overparen overset underset stackrel"
 )
 
 
@@ -90,7 +92,7 @@ class Commands(Environments):
         inside = self.tex_argument()
         if name in ("overline", "bar") and inside[0] != "sym":
             return ("fn", "conj", inside)
-        if inside[0] == "sym" or inside == nodes.I:
+        if inside[0] == "sym" or inside == nodes.IMAGINARY:
             return ("sym", f"{name} {inside[1]}")
         return ("fn", name, inside)
 

@@ -31,13 +31,18 @@ class Cursor:
         return token
 
     def at(self, *operators: str) -> bool:
-        token = self.peek()
-        return token.kind == "op" and token.text in operators
+        if self.position >= len(self.tokens):
+            return False
+        token = self.tokens[self.position]
+        return token[0] == "op" and token[1] in operators
 
     def accept(self, *operators: str) -> str | None:
         """The operator here if it is one of these, passed over; else None."""
-        if self.at(*operators):
-            return self.take().text
+        if self.position < len(self.tokens):
+            token = self.tokens[self.position]
+            if token[0] == "op" and token[1] in operators:
+                self.position += 1
+                return token[1]
         return None
 
     def expect(self, *operators: str) -> str:

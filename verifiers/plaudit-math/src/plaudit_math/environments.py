@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from plaudit_math.atoms import Atoms
 from plaudit_math.failures import Unreadable
+from plaudit_math.naming import names
 from plaudit_math.nodes import Node
 
-_MATRICES = frozenset(
-    ["matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "array", "psmallmatrix", "bsmallmatrix"]
-)
-_ROWS = frozenset(
-    ["cases", "aligned", "align", "align*", "gathered", "gather", "gather*", "split", "dcases", "rcases", "alignedat", "equation", "equation*"]
-)
-_CONDITION_WORDS = frozenset(["if", "when", "for", "otherwise", "else", "where", "all"])
+_MATRICES = names("matrix pmatrix bmatrix Bmatrix vmatrix Vmatrix smallmatrix array psmallmatrix bsmallmatrix")
+_ROWS = names("cases aligned align align* gathered gather gather* split dcases rcases alignedat equation equation*")
+_CONDITION_WORDS = names("if when for otherwise else where all")
 
 
 class Environments(Atoms):

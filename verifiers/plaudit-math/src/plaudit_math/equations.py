@@ -23,7 +23,7 @@ def is_name(node: Node) -> bool:
 
 
 def assigned(relation: Node) -> tuple[Node, Node] | None:
-    """(name, value) of x = 3, 3 = x, S = ½ab = 12; None for other equations and for chains that contradict themselves."""
+    """(name, value) of x = 3, 3 = x, S = ½ab = 12; None for other equations and for contradicting chains."""
     operators, sides = relation[1], relation[2]
     if any(operator not in ("=", "≈") for operator in operators):
         return None

@@ -203,8 +203,9 @@ _FUNCTIONS: dict[str, Callable[..., Fraction | None]] = {
     "abs": abs, "floor": lambda value: Fraction(math.floor(value)), "ceil": lambda value: Fraction(math.ceil(value)),
     "factorial": _factorial, "binom": _binomial, "permutations": _permutations, "mod": _modulo,
     "gcd": _whole(math.gcd), "lcm": _whole(math.lcm), "max": max, "min": min, "conj": lambda value: value,
-    "Re": lambda value: value, "Im": lambda value: Fraction(0), "sign": lambda value: Fraction((value > 0) - (value < 0)),
-    "root": lambda value, degree: power(value, 1 / degree) if degree else None, "round": lambda value: Fraction(round(value)),
+    "Re": lambda value: value, "Im": lambda value: Fraction(0), "round": lambda value: Fraction(round(value)),
+    "sign": lambda value: Fraction((value > 0) - (value < 0)),
+    "root": lambda value, degree: power(value, 1 / degree) if degree else None,
 }  # fmt: skip
 _RULES: dict[str, Callable[[Node], Fraction | None]] = {
     "num": lambda node: node[1], "dec": lambda node: node[1], "add": _add, "mul": _mul, "div": _div, "neg": _neg,

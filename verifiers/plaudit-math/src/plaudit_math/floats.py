@@ -64,17 +64,20 @@ class FloatNumbers:
         return math.gamma(top + 1) / (math.gamma(below + 1) * math.gamma(top - below + 1))
 
     def __getattr__(self, name: str) -> Any:
-        return shared_function(self, name)
+        function = shared_function(self, name)
+        setattr(self, name, function)
+        return function
 
 
 def shared_function(numbers: Any, name: str) -> Any:
     """Functions that are put together from those above, for either kind of number."""
     rules = {
         "cot": lambda x: 1 / numbers.tan(x), "sec": lambda x: 1 / numbers.cos(x), "csc": lambda x: 1 / numbers.sin(x),
-        "coth": lambda x: 1 / numbers.tanh(x), "sech": lambda x: 1 / numbers.cosh(x), "csch": lambda x: 1 / numbers.sinh(x),
+        "coth": lambda x: 1 / numbers.tanh(x), "sech": lambda x: 1 / numbers.cosh(x),
+        "csch": lambda x: 1 / numbers.sinh(x), "abs": abs, "cbrt": lambda x: numbers.root(x, 3),
         "arccot": lambda x: numbers.constants["π"] / 2 - numbers.arctan(x), "arcsec": lambda x: numbers.arccos(1 / x),
-        "arccsc": lambda x: numbers.arcsin(1 / x), "lg": lambda x: numbers.log(x), "abs": abs, "cbrt": lambda x: numbers.root(x, 3),
-        "lb": lambda x: numbers.log(x, 2), "conj": lambda x: x.conjugate(), "Re": lambda x: x.real, "Im": lambda x: x.imag,
+        "arccsc": lambda x: numbers.arcsin(1 / x), "lg": lambda x: numbers.log(x), "Im": lambda x: x.imag,
+        "lb": lambda x: numbers.log(x, 2), "conj": lambda x: x.conjugate(), "Re": lambda x: x.real,
         "floor": math.floor, "ceil": math.ceil, "mod": lambda x, m: x % m, "max": max, "min": min,
         "sign": lambda x: (x > 0) - (x < 0), "arg": lambda x: numbers.phase(x), "phase": cmath.phase,
         "permutations": lambda n, k: numbers.binom(n, k) * numbers.factorial(k),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from plaudit_math import nodes, vocabulary
 from plaudit_math.cursor import Cursor
 from plaudit_math.failures import Unreadable
+from plaudit_math.naming import names
 from plaudit_math.nodes import Node
 from plaudit_math.tokens import Token
 
-_MULTIPLE = frozenset(["gcd", "lcm", "max", "min", "Pr", "Cov", "Var", "P"])
+_MULTIPLE = names("gcd lcm max min Pr Cov Var P")
 
 
 class Functions(Cursor):
@@ -21,7 +22,7 @@ class Functions(Cursor):
             return self.root()
         if name == "cis":
             angle = self.function_arguments(name)
-            return ("add", ("fn", "cos", *angle), ("mul", nodes.I, ("fn", "sin", *angle)))
+            return ("add", ("fn", "cos", *angle), ("mul", nodes.IMAGINARY, ("fn", "sin", *angle)))
         base = self.atom() if name in ("log", "lg", "ln") and self.accept("_") else None
         power = self.power_argument() if self.accept("^") else None
         if self.accept("_"):

@@ -12,7 +12,7 @@ MAX_TEXT = 20_000
 
 
 def gold_texts(reference: Any) -> list[str]:
-    """The answers that a reference accepts: one, or several in a list. A solution is reduced to its box or #### line."""
+    """The answers that a reference accepts, one or several. A solution is reduced to its box or #### line."""
     if isinstance(reference, (list, tuple)):
         return [text for item in reference for text in gold_texts(item)]
     if reference is None:

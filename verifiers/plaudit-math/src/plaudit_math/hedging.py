@@ -11,7 +11,8 @@ _CONNECTOR = re.compile(
     re.IGNORECASE,
 )
 _HEDGE = re.compile(
-    r"\b(?:or|alternatively|maybe|perhaps|possibly|either|could be|might be|may be|another|otherwise|if not|else|unless|"
+    r"\b(?:or|alternatively|maybe|perhaps|possibly|either|could be|might be|may be|another|otherwise|if not|else|"
+    r"unless|"
     r"not sure|unsure|also)\b|或者|可能",
     re.IGNORECASE,
 )

@@ -3,7 +3,8 @@
 Scalars     ("num", Fraction) · ("dec", Fraction, places) · ("sym", name) · ("const", "π" | "e" | "i" | "∞")
             ("add", a, b…) · ("mul", a, b…) · ("div", a, b) · ("neg", a) · ("pow", a, b) · ("pm", ±1, a)
             ("fn", name, a…) · ("pct", a) · ("qty", a, Unit) · ("sum" | "prod", variable, low, high, body)
-            ("int", variable, low | None, high | None, body) · ("lim", variable, to, side, body) · ("deriv", a, variable, n)
+            ("int", variable, low | None, high | None, body) · ("lim", variable, to, side, body)
+            ("deriv", a, variable, n)
             ("based", digits, base)
 Structures  ("list", joined_by, items) · ("tuple", items) · ("set", items) · ("bracket", items) · ("matrix", rows)
             ("interval", open_left, low, high, open_right) · ("union" | "meet" | "minus", a, b) · ("ratio", parts)
@@ -19,16 +20,17 @@ from fractions import Fraction
 from typing import Any
 
 from plaudit_math.failures import TooLarge
+from plaudit_math.naming import names
 
 Node = tuple[Any, ...]
 MAX_DIGITS = 4000
 """Longer literals are refused: turning digits into an integer takes time quadratic in their number."""
 
-SCALARS = frozenset(["num", "dec", "sym", "const", "add", "mul", "div", "neg", "pow", "pm", "fn", "pct", "qty", "sum", "prod", "int", "lim", "deriv", "based"])
+SCALARS = names("num dec sym const add mul div neg pow pm fn pct qty sum prod int lim deriv based")
 ZERO: Node = ("num", Fraction(0))
 ONE: Node = ("num", Fraction(1))
 PI: Node = ("const", "π")
-I: Node = ("const", "i")
+IMAGINARY: Node = ("const", "i")
 INFINITY: Node = ("const", "∞")
 
 
@@ -144,7 +146,8 @@ def _substitute_part(part: Any, name: str, value: Node) -> Any:
     return part
 
 
-STRUCTURES = frozenset(
-    ["list", "tuple", "set", "bracket", "matrix", "interval", "union", "meet", "minus", "ratio", "rel", "cong", "logic", "cases", "bound", "text", "choice", "date", "time", "quant"]
+STRUCTURES = names(
+    "list tuple set bracket matrix interval union meet minus ratio rel cong logic cases bound text choice date "
+    "time quant"
 )  # fmt: skip
 TAGS = SCALARS | STRUCTURES

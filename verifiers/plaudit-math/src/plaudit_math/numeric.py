@@ -1,4 +1,4 @@
-"""Numeric values of scalar nodes, in floats or in mpmath numbers of any precision, over the reals or the complex plane."""
+"""Numeric values of scalar nodes, in floats or with any precision, over the reals or the complex plane."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_TERMS = 3_000
 class Evaluator:
     """Values of nodes under an assignment of the variables.
 
-    `numbers` supplies the functions (`floats.FloatNumbers`, or `precise.PreciseNumbers`). Over the reals a step that leaves
-    them (log of a negative number) raises Undefined; odd roots of negative numbers are real.
+    `numbers` supplies the functions (`floats.FloatNumbers`, `precise.PreciseNumbers`). Over the reals a step that
+    leaves them (log of a negative number) raises Undefined; odd roots of negative numbers are real.
     """
 
     def __init__(self, numbers: Any, values: Mapping[str, Any], *, real: bool) -> None:

@@ -1,4 +1,4 @@
-"""Numeric integrals, limits and long sums, by mpmath. Only ever called inside a worker process, where time is limited."""
+"""Numeric integrals, limits and long sums, by mpmath. Only called inside a worker process, where time is limited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POINTS = (0.7, 1.3, 2.1)
 
 
 class OperatorEvaluator(Evaluator):
-    """Evaluates integrals, limits and sums that `Evaluator` leaves to the worker. `certain` falls where no error is known."""
+    """Evaluates what `Evaluator` leaves to the worker. `certain` falls where no error is known."""
 
     certain = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from plaudit_math.naming import names
 from plaudit_math.tokens import Token
 from plaudit_math.words import SCALES
 
@@ -12,7 +13,8 @@ _BEFORE: dict[tuple[str, ...], str] = {
     ("fewer", "than"): "<", ("no", "more", "than"): "≤", ("no", "less", "than"): "≥", ("no", "fewer", "than"): "≥",
     ("not", "more", "than"): "≤", ("not", "less", "than"): "≥", ("up", "to"): "≤", ("above",): ">", ("below",): "<",
     ("under",): "<", ("over",): ">", ("larger", "than"): ">", ("smaller", "than"): "<", ("bigger", "than"): ">",
-    ("a", "minimum", "of"): "≥", ("a", "maximum", "of"): "≤", ("至少",): "≥", ("至多",): "≤", ("不少于",): "≥", ("不超过",): "≤",
+    ("a", "minimum", "of"): "≥", ("a", "maximum", "of"): "≤", ("至少",): "≥", ("至多",): "≤", ("不少于",): "≥",
+    ("不超过",): "≤",
     ("大于",): ">", ("小于",): "<", ("超过",): ">", ("不大于",): "≤", ("不小于",): "≥", ("最多",): "≤", ("最少",): "≥",
 }  # fmt: skip
 _AFTER: dict[tuple[str, ...], str] = {
@@ -21,19 +23,21 @@ _AFTER: dict[tuple[str, ...], str] = {
     ("or", "over"): "≥", ("or", "under"): "≤", ("or", "larger"): "≥", ("or", "smaller"): "≤", ("and", "up"): "≥",
     ("以上",): "≥", ("以下",): "≤", ("at", "least"): "≥", ("at", "most"): "≤", ("or", "so"): "≈", ("and", "more"): "≥",
 }  # fmt: skip
-_FILLER = frozenset(
-    ["about", "approximately", "approx", "roughly", "around", "exactly", "precisely", "nearly", "almost", "is", "are", "equals", "be", "only", "just", "therefore", "thus", "so", "hence", "also", "then", "we", "get", "have", "the", "answer", "final", "value", "result", "solution", "solutions", "answers", "both", "约", "大约", "约为", "是", "为", "等于"]
+_FILLER = names(
+    "about approximately approx roughly around exactly precisely nearly almost is are equals be only just "
+    "therefore thus so hence also then we get have the answer final value result solution solutions answers both "
+    "约 大约 约为 是 为 等于"
 )
-_QUALIFIERS = frozenset(
-    ["for", "where", "with", "when", "if", "whenever", "such", "given", "assuming", "because", "since", "which", "provided", "while", "who", "that", "after"]
+_QUALIFIERS = names(
+    "for where with when if whenever such given assuming because since which provided while who that after"
 )
 _RESTRICTING = frozenset(["for", "when", "if", "whenever", "provided", "with"])
-_MONEY = frozenset(["usd", "eur", "gbp", "cny", "rmb", "rs", "inr", "jpy"])
+_MONEY = names("usd eur gbp cny rmb rs inr jpy")
 _ORDER_SIGNS = frozenset(["<", ">", "≤", "≥", "="])
 
 
 class Phrase(NamedTuple):
-    """`tokens`: the mathematics. `bound`: ≥ of "at least 40". `restricted`: it holds under a condition ("for x > 0")."""
+    """`tokens`: the mathematics. `bound`: ≥ of "at least 40". `restricted`: only under a condition ("for x > 0")."""
 
     tokens: list[Token]
     bound: str = ""

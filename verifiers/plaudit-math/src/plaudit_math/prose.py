@@ -47,13 +47,14 @@ _PLEASANTRY = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w.]*\w)")
 _CUT = re.compile(
-    r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(,—]|\s-\s",
+    r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(,—]|"
+    r"\s-\s",
     re.IGNORECASE,
 )
 
 
 def marked(text: str) -> str | None:
-    """The answer after the last final-answer mark; None without a mark. Answers of several marks side by side: all of them."""
+    """The answer after the last final-answer mark, or all answers of marks side by side; None without a mark."""
     found: list[tuple[str, int, int]] = []
     for mark in list(_MARK.finditer(text))[-12:]:
         segment, start, end = _segment(text, mark.end())

@@ -22,7 +22,7 @@ MAX_LENGTH = 8_000
 
 
 class Reading(NamedTuple):
-    """`nodes`: the readings, most natural first. `key`: the text without styling. `failure`: why there is no reading."""
+    """`nodes`: the readings, most natural first. `key`: the text without styling. `failure`: why there is none."""
 
     key: str
     nodes: tuple[Node, ...]
@@ -37,7 +37,8 @@ _DOLLARS = re.compile(r"(?<!\\)\$")
 _DISPLAY = re.compile(r"(?<!\\)\\[()\[\]]")
 _MONEY = re.compile(r"[-+]?\$\s*-?[\d.]")
 _STYLING = re.compile(
-    r"\s+|\\[,;:! ]|\\(?:left|right|displaystyle|textstyle|limits|quad|qquad|mathrm|text|textbf|mathbf)(?![A-Za-z])|(?<!\\)\$"
+    r"\s+|\\[,;:! ]|\\(?:left|right|displaystyle|textstyle|limits|quad|qquad|mathrm|text|textbf|mathbf)(?![A-Za-z])|"
+    r"(?<!\\)\$"
 )
 _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _LETTER = re.compile(
@@ -45,7 +46,8 @@ _LETTER = re.compile(
 )
 _ORDINAL = re.compile(r"(?<=\d)(?:\^?\{?\\(?:text|mathrm)\{(?:st|nd|rd|th)\}\}?|(?:\^?\{)?(?:st|nd|rd|th)\b\}?)")
 _IN_BASE = re.compile(
-    r"([0-9A-F]{1,60})\s*(?:\\text\s*\{)?\s*\(?(?:in\s)?base[- ~]?\s?\}?\s?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?"
+    r"([0-9A-F]{1,60})\s*(?:\\text\s*\{)?\s*\(?(?:in\s)?base[- ~]?\s?\}?\s?"
+    r"(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\)?\}?"
 )
 _PUNCTUATION = re.compile(r"(?:(?<!\\)[.,;:]|\s)+$")
 _OPTION = re.compile(r"^(?:\\text\s*\{)?\s*(?:option|choice|answer)\s+(?=\(?[A-J]\b)", re.IGNORECASE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from plaudit_math import exact, nodes
@@ -91,7 +92,7 @@ def _agree(left: Node, right: Node, names: list[str]) -> bool:
 
 
 def _domains(left: Node, right: Node, names: list[str]) -> Iterator[tuple[bool, list[dict[str, Any]]]]:
-    imaginary = any(inner == nodes.I for node in (left, right) for inner in nodes.walk(node))
+    imaginary = any(inner == nodes.IMAGINARY for node in (left, right) for inner in nodes.walk(node))
     if not names:
         if not imaginary:
             yield True, [{}]
@@ -106,6 +107,11 @@ def _domains(left: Node, right: Node, names: list[str]) -> Iterator[tuple[bool, 
 
 def _points(names: list[str]) -> list[dict[str, float]]:
     """Fixed points: the first ones positive, the last ones of either sign. The same in every process."""
+    return _fixed_points(tuple(names))
+
+
+@lru_cache(maxsize=512)
+def _fixed_points(names: tuple[str, ...]) -> list[dict[str, float]]:
     source = random.Random(20_250_613)
     rows = []
     for row in range(_POINTS):
@@ -194,7 +200,7 @@ def real_value(node: Node) -> float | None:
 
 
 def proportional(left: Node, right: Node) -> float | None:
-    """c if left = c · right for one constant c ≠ 0 (to about nine digits), else None. Both are functions of variables."""
+    """c if left = c · right for one constant c ≠ 0 (to about nine digits), else None."""
     names = sorted(nodes.symbols(left) | nodes.symbols(right))
     for real in (True, False):
         numbers = _REAL if real else _COMPLEX

@@ -125,7 +125,7 @@ def _unit_vectors(node: Node) -> Node | None:
     for name in names:
         still = nodes.substitute(still, name, nodes.ZERO)
     if not same_value(still, nodes.ZERO):
-        return nodes.substitute(node, "bold i", nodes.I) if names == ["bold i"] else None
+        return nodes.substitute(node, "bold i", nodes.IMAGINARY) if names == ["bold i"] else None
     size = 3 if any(_AXES[name] == 2 for name in names) else 2
     zeros = dict.fromkeys(_AXES, nodes.ZERO)
     entries = []

@@ -61,7 +61,7 @@ _TO_LINE = str.maketrans(_SUPERSCRIPTS + _SUBSCRIPTS, _SUPERSCRIPT_VALUES + "012
 
 
 def plain(text: str) -> str:
-    """Prose: invisible characters removed, full-width forms narrowed, every dash a hyphen-minus, every space a blank."""
+    """Prose: no invisible characters, full-width forms narrowed, every dash a hyphen-minus, every space a blank."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 

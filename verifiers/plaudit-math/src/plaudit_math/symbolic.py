@@ -6,6 +6,7 @@ from typing import Any
 
 from plaudit_math import nodes, operators
 from plaudit_math.failures import NeedsWorker
+from plaudit_math.naming import names
 from plaudit_math.nodes import Node
 
 DIGITS = 30
@@ -45,7 +46,7 @@ def library_same(left: str, right: str) -> bool:
 
 
 def to_sympy(node: Node) -> Any:
-    """The sympy expression of a scalar node. Raises NeedsWorker (here: cannot be told) on a node sympy has no match for."""
+    """The sympy expression of a scalar node. Raises NeedsWorker (it cannot be told) where sympy has no match."""
     import sympy
 
     tag = node[0]
@@ -106,7 +107,8 @@ def _function(node: Node) -> Any:
     known = {
         "ln": sympy.log, "abs": sympy.Abs, "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
         "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "binom": sympy.binomial,
-        "arsinh": sympy.asinh, "arcosh": sympy.acosh, "artanh": sympy.atanh, "conj": sympy.conjugate, "lg": lambda x: sympy.log(x, 10),
+        "arsinh": sympy.asinh, "arcosh": sympy.acosh, "artanh": sympy.atanh, "conj": sympy.conjugate,
+        "lg": lambda x: sympy.log(x, 10),
     }  # fmt: skip
     function = known.get(name) or getattr(sympy, name, None)
     if function is None or (name not in known and name not in _SAME_NAME):
@@ -114,4 +116,4 @@ def _function(node: Node) -> Any:
     return function(*arguments)
 
 
-_SAME_NAME = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "exp", "gcd", "lcm", "erf"])
+_SAME_NAME = names("sin cos tan cot sec csc sinh cosh tanh coth exp gcd lcm erf")

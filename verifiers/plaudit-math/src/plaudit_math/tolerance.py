@@ -51,7 +51,7 @@ def written_decimal(node: Node) -> Decimal | None:
 def close(gold: Node, answer: Node, *, min_digits: int, gold_precision: bool) -> bool:
     """May one stand for the other although they are not equal?
 
-    An exact number that has no finite decimal may be written with `min_digits` significant digits or more, rounded or cut off
+    An exact number that has no finite decimal may be written with `min_digits` significant digits, rounded or cut off
     (either way round). With `gold_precision` a decimal gold is met by anything that rounds to it.
     """
     if symbols(gold) or symbols(answer):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from plaudit_math.naming import names
+
 Dimensions = tuple[tuple[str, int], ...]
 _ROWS: list[tuple[str, str, str]] = [
     # names, factor, dimensions
@@ -53,7 +55,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("euro euros EUR 欧元", "1", "euro 1"),
     ("GBP 英镑 quid sterling", "1", "sterling 1"),
     ("penny pence", "1/100", "sterling 1"),
-    ("yuan 元 RMB CNY 人民币 块", "1", "yuan 1"),
+    ("yuan 元 RMB CNY 人民币 块 块钱", "1", "yuan 1"),
     ("角", "1/10", "yuan 1"),
     ("yen 日元 JPY", "1", "yen 1"),
     ("rupee rupees Rs INR", "1", "rupee 1"),
@@ -72,7 +74,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("ohm ohms", "1", "ohm 1"),
     ("mol mole moles", "1", "mole 1"),
     ("unit units 单位 sq", "1", ""),
-    ("个 人 只 名 位 本 张 次 种 道 棵 条 辆 件 岁 组 枚 颗 朵 支 块钱 头 点 家 台 双 片", "1", ""),
+    ("个 人 只 名 位 本 张 次 种 道 棵 条 辆 件 岁 组 枚 颗 朵 支 头 点 家 台 双 片", "1", ""),
     ("dozen dozens", "12", ""),
     ("score", "1", "score 1"),
 ]
@@ -80,10 +82,10 @@ _ROWS: list[tuple[str, str, str]] = [
 
 def _table() -> dict[str, tuple[Fraction, Dimensions]]:
     table: dict[str, tuple[Fraction, Dimensions]] = {}
-    for names, factor, dimensions in _ROWS:
-        words = dimensions.split()
-        sizes = tuple(sorted((words[i], int(words[i + 1])) for i in range(0, len(words), 2)))
-        table |= {name: (Fraction(factor), sizes) for name in names.split()}
+    for spellings, factor, dimensions in _ROWS:
+        parts = dimensions.split()
+        sizes = tuple(sorted((parts[i], int(parts[i + 1])) for i in range(0, len(parts), 2)))
+        table |= {spelling: (Fraction(factor), sizes) for spelling in spellings.split()}
     return table
 
 
@@ -92,7 +94,13 @@ PREFIXES = {"kilo": Fraction(1000), "mega": Fraction(10**6), "milli": Fraction(1
             "micro": Fraction(1, 10**6), "nano": Fraction(1, 10**9), "giga": Fraction(10**9)}  # fmt: skip
 SQUARES = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "平方": 2, "立方": 3}
 BINDERS = frozenset(["per", "each", "every", *SQUARES])
-LONE_LETTERS = frozenset(["m", "g", "s", "t", "h", "d", "L", "l", "N", "J", "W", "V", "A", "K"])
-NOT_UNITS = frozenset(
-    ["for", "where", "when", "if", "with", "such", "that", "is", "are", "the", "any", "all", "some", "constant", "arbitrary", "real", "integer", "integers", "positive", "negative", "number", "numbers", "base", "mod", "modulo", "more", "less", "fewer", "least", "most", "than", "about", "or", "and", "not", "only", "but", "either", "neither", "no", "none", "from", "to", "in", "of", "on", "at", "by", "as", "it", "be", "which", "then", "so", "hence", "thus", "times", "percent", "percentage", "percents", "pct", "half", "halves", "third", "thirds", "quarter", "quarters", "hundred", "thousand", "million", "billion", "trillion", "hundredths", "undefined", "infinite", "infinity", "otherwise", "else", "since", "because", "let", "given", "以上", "以下", "至少", "至多", "百分", "percentage-points", "pm", "am", "a.m", "p.m", "noon", "a", "an"]
+LONE_LETTERS = names("m g s t h d L l N J W V A K")
+NOT_UNITS = names(
+    "for where when if with such that is are the any all some constant arbitrary real integer integers positive "
+    "negative number numbers base mod modulo more less fewer least most than about or and not only but either "
+    "neither no none from to in of on at by as it be which then so hence thus times percent percentage percents "
+    "pct half halves third thirds quarter quarters hundred thousand million billion trillion hundredths undefined "
+    "infinite infinity otherwise else since because let given 以上 以下 至少 至多 百分 percentage-points pm am a.m p.m "
+    "noon "
+    "a an"
 )

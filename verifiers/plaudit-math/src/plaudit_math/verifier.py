@@ -19,8 +19,11 @@ from plaudit_math.reading import Reading, read
 _TIME = re.compile(
     r"\b(?:what time|at what time|when does|when did|when will|o'clock|clock)\b|几点|什么时候", re.IGNORECASE
 )
-_ORDER = re.compile(r"\b(?:in (?:increasing|decreasing|ascending|descending) order|from (?:least|smallest|largest|greatest)|ordered "
-                    r"(?:pair|triple|list)|in order)\b|从小到大|从大到小", re.IGNORECASE)  # fmt: skip
+_ORDER = re.compile(
+    r"\b(?:in (?:increasing |decreasing |ascending |descending |alphabetical )?order|"
+    r"from (?:the )?(?:least|smallest|largest|greatest|lowest|highest))\b|从小到大|从大到小",
+    re.IGNORECASE,
+)
 MAX_PROMPT = 20_000
 
 
@@ -46,7 +49,7 @@ def verify(
     """Does the completion answer the reference? 1.0 or 0.0 with a reason; None where the reference cannot judge.
 
     completion: text, or messages of which the last assistant turn counts. reference: the gold answer in LaTeX or plain
-    text (with or without $, \\boxed, ####), a number, or a list of answers of which one must be met. prompt: only settles
+    text (with or without $, \\boxed, ####), a number, or a list of answers of which one must be met. prompt: settles
     what is ambiguous without it (a time of day or a ratio; whether the order of a list counts).
 
     The options are described in the README. Raises UsageError on an option outside its values.

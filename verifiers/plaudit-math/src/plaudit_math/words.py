@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from plaudit_math.naming import names, numbered
 from plaudit_math.nodes import INFINITY, Node, negate
 from plaudit_math.surface import plain
 
@@ -16,35 +17,47 @@ _COMMAND = re.compile(
 )
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?|[-+]?\d+(?:\.\d+)?")
 _ARTICLES = frozenset(["the", "a", "an"])
-_ORDERED = frozenset(["to", "than", "over", "then", "of", "before", "after", "not", "beats", "into", "from", "by", "but", "versus", "vs", "greater", "less", "if"])
+_ORDERED = names("to than over then of before after not beats into from by but versus vs greater less if")
 _EMPTY_SET: Node = ("const", "∅")
 _MEANINGS: dict[str, Node] = {
-    **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions", "no real roots", "empty set",
+    **dict.fromkeys(("no solution", "no solutions", "no real solution", "no real solutions", "no real roots",
+                     "empty set",
                      "no real root", "has no solution", "has no solutions", "there is no solution",
                      "there are no solutions", "no such number", "无解", "空集", "no roots", "emptyset", "null set",
                      "solution set is empty", "no solution exists", "no solutions exist"), _EMPTY_SET),
-    **dict.fromkeys(("infinity", "positive infinity", "plus infinity", "+ infinity", "无穷大", "正无穷", "无穷"), INFINITY),
+    **dict.fromkeys(("infinity", "positive infinity", "plus infinity", "+ infinity", "无穷大", "正无穷", "无穷"),
+                    INFINITY),
     **dict.fromkeys(("negative infinity", "minus infinity", "- infinity", "负无穷"), negate(INFINITY)),
-    **dict.fromkeys(("all real numbers", "all reals", "any real number", "every real number", "all real number", "real numbers",
-                     "set of all real numbers", "set of real numbers", "reals", "全体实数", "所有实数", "任意实数", "all real",
+    **dict.fromkeys(("all real numbers", "all reals", "any real number", "every real number", "all real number",
+                     "real numbers",
+                     "set of all real numbers", "set of real numbers", "reals", "全体实数", "所有实数", "任意实数",
+                     "all real",
                      "all real values", "all real x", "all x", "all values of x", "any real", "x is any real number",
                      "x is all real numbers", "all real values of x"), ("const", "ℝ")),
-    **dict.fromkeys(("does not exist", "dne", "doesn't exist", "limit does not exist", "不存在", "d n e", "do not exist",
+    **dict.fromkeys(("does not exist", "dne", "doesn't exist", "limit does not exist", "不存在", "d n e",
+                     "do not exist",
                      "nonexistent", "non existent"), ("text", ("does", "not", "exist"))),
     **dict.fromkeys(("undefined", "not defined", "is undefined", "it is undefined", "没有意义", "未定义"),
                     ("text", ("undefined",))),
-    **dict.fromkeys(("infinitely many", "infinitely many solutions", "infinite solutions", "infinite number of solutions",
+    **dict.fromkeys(("infinitely many", "infinitely many solutions", "infinite solutions",
+                     "infinite number of solutions",
                      "infinite many solutions", "无数个", "无穷多"), ("text", ("infinitely", "many"))),
 }  # fmt: skip
 
-_UNITS = dict(zip(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"], range(20), strict=True))  # fmt: skip
-_TENS = dict(zip(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], range(20, 100, 10), strict=True))
+_UNITS = numbered(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = {
+    name: 10 * (place + 2) for name, place in numbered("twenty thirty forty fifty sixty seventy eighty ninety").items()
+}
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "亿": 8, "百万": 6}
-_PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
+_PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7,
+          "eighth": 8,
           "ninth": 9, "tenth": 10, "hundredth": 100, "twelfth": 12}  # fmt: skip
 _NUMBER_WORDS = frozenset([*_UNITS, *_TENS, *SCALES, *_PARTS, "dozen", "more", "times", "percent"])
 _CHINESE = dict(zip("零一二三四五六七八九", range(10), strict=True)) | {"两": 2, "〇": 0}
-_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTHS = numbered("january february march april may june july august september october november december")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
@@ -134,7 +147,7 @@ def _chinese(text: str) -> Fraction | None:
 def date(words: tuple[str, ...]) -> Node | None:
     """March 5, 2020 · 5 March · 2020 03 05 (from 2020-03-05)."""
     words = tuple(_ORDINAL.sub("", word) for word in words if word != "of")
-    month = next((index + 1 for word in words for index, name in enumerate(_MONTHS) if _is_month(word, name)), None)
+    month = next((place + 1 for word in words for name, place in _MONTHS.items() if _is_month(word, name)), None)
     numbers = [word.lstrip("-") for word in words if word.lstrip("-").isdigit()]
     if month is None:
         if len(words) == 3 and len(numbers) == 3 and len(numbers[0]) == 4 and len(numbers[1]) == len(numbers[2]) == 2:
