@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,23 +120,34 @@ def _check_token_ids(reward: Reward, records: Sequence[dict[str, Any]]) -> None:
 
 
 def _score(reward: Reward, rollouts: Sequence[Rollout], args: argparse.Namespace) -> ScoreTable:
-    import logging
-
     from plaudit.scoring.scorer import Scorer
     from plaudit.scoring.spec import RewardSpec
 
-    # The runtime's own messages speak of a run's steps; the summary says the same of the file.
-    logging.getLogger("plaudit.scoring").setLevel(logging.ERROR)
     # Every row is tried: a breaker would leave out the rest after a streak of failures.
     spec = RewardSpec(reward, reward.__name__, timeout_s=args.timeout_s, breaker_failures=len(rollouts) + 1)
     rows = [rollout.row for rollout in rollouts]
     with (
+        _quiet_runtime(),
         Scorer([spec], max_unscored_share=None) as scorer,
         scorer.open(rows, num_generations=args.num_generations, mode="eval") as session,
     ):
         for rollout in rollouts:
             session.submit(rollout)
         return session.result()
+
+
+@contextlib.contextmanager
+def _quiet_runtime() -> Iterator[None]:
+    """Without the runtime's own messages, which speak of a run's steps: the summary says the same of the file."""
+    import logging
+
+    logger = logging.getLogger("plaudit.scoring")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _scored(records: Sequence[dict[str, Any]], table: ScoreTable) -> list[dict[str, Any]]:
