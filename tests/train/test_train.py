@@ -111,7 +111,10 @@ def test_two_tasks_each_with_its_own_verifier(train, run_folder, capsys):
         assert row[other] is None
     groups = [{row["prompt"] for row in table[start : start + 4]} for start in range(0, 32, 4)]
     assert all(len(prompts) == 1 for prompts in groups)
-    assert {"rewards/addition/mean", "rewards/larger/mean"} <= metrics(run_folder)[0].keys()
+    first = metrics(run_folder)[0]
+    assert {"rewards/addition/mean", "rewards/larger/mean"} <= first.keys()
+    # A row of the other task is none that the reward should have judged.
+    assert (first["scoring/addition/abstentions"], first["scoring/larger/abstentions"]) == (0, 0)
     heldout = json.loads((run_folder / "run" / "heldout.json").read_text())
     assert heldout["after"]["judged"] == {"addition": 4, "larger": 4}
 

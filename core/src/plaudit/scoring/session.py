@@ -155,6 +155,8 @@ class ScoringSession:
             except Exception as error:
                 self._fail(RewardError(f"the gate of reward '{plan.runtime.name}' failed: {described(error)}"))
                 return
+            with self._lock:
+                plan.stats.gated += len(rollouts) - len(allowed)
             kept = {rollout.index for rollout in allowed}
             self._close(plan, [rollout.index for rollout in rollouts if rollout.index not in kept])
             rollouts = allowed

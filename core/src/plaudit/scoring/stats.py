@@ -18,12 +18,14 @@ class Stats:
     cache_hits: list[int] = field(default_factory=list)
     shared: int = 0
     abstentions: int = 0
+    gated: int = 0
     last_end: float = 0.0
 
     def metrics(self, prefix: str, *, submitted_at: float, breaker_open: bool) -> dict[str, float]:
         """`{prefix}/latency_p50_s` and so on. `submitted_at`: when generation handed over its last rollout.
 
-        `after_generation_s` is how long this reward was still busy then. Failures and abstentions count rollouts.
+        `after_generation_s` is how long this reward was still busy then. Failures and abstentions count rollouts;
+        one that a gate keeps from the reward is neither.
         """
         found: dict[str, float] = {}
         if self.latencies:
