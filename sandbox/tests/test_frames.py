@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import threading
@@ -73,17 +74,28 @@ def test_a_peer_that_stops_in_the_middle_does_not_block() -> None:
         peer = Peer(ours)
         whole = pack_head({"op": "call"}, 3) + b"abc"
         theirs.sendall(whole[:5])
-        assert peer.receive() == []
-        theirs.sendall(whole[5:] + whole[:1])
-        assert peer.receive() == [({"op": "call"}, b"abc")]
-        peer.send({"op": "reply"}, [bytes(4 << 20)])
+        peer.fill()
+        assert peer.take() is None
+        theirs.sendall(whole[5:] + whole + whole[:1])
+        peer.fill()
+        for _ in range(2):
+            frame = peer.take()
+            assert frame is not None
+            assert (frame[0], bytes(frame[1])) == ({"op": "call"}, b"abc")
+        assert peer.take() is None
+        del frame
+        body = mmap.mmap(-1, 4 << 20)
+        peer.send({"op": "reply"}, body)
         assert peer.wants_to_write
         theirs.sendall(b"\xff" * 7)
+        peer.fill()
         with pytest.raises(ValueError, match="message of"):
-            peer.receive()
+            peer.take()
         theirs.close()
         with pytest.raises(OSError):
-            peer.receive()
+            peer.fill()
+        peer.close()
+        assert body.closed
 
 
 @pytest.mark.parametrize(

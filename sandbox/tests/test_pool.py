@@ -162,10 +162,26 @@ async def test_agents_are_recycled(made: list[PipeBackend]) -> None:
         for _ in range(7):
             await box.run("pass")
         assert len(made[0].started) == 3
-        async with box.session() as session:
-            await session.run("x = 1")
-        await box.run("pass")
-        assert len(made[0].started) == 4
+
+
+async def test_a_session_gives_its_agent_back_clean(made: list[PipeBackend]) -> None:
+    async with open_sandbox("pipe", max_slots=1) as box:
+        for _ in range(3):
+            async with box.session() as session:
+                assert (await session.run("'x' in globals()")).text == "False\n"
+                await session.run("x = 1\nopen('left', 'w').close()")
+            assert (await box.run("import os\nprint(os.listdir())")).text == "['main.py']\n"
+        assert len(made[0].started) == 1
+
+
+async def test_closing_a_session_ends_a_run_under_way(made: list[PipeBackend]) -> None:
+    async with open_sandbox("pipe") as box:
+        session = await box.session().__aenter__()
+        hanging = asyncio.ensure_future(session.run("while True: pass", timeout_s=60))
+        await asyncio.sleep(0.3)
+        await session.close()
+        await asyncio.wait_for(asyncio.wait([hanging]), 10)
+        assert (await box.run("print('well')")).text == "well\n"
 
 
 async def test_no_more_agents_than_slots_and_other_limits_take_their_place(made: list[PipeBackend]) -> None:

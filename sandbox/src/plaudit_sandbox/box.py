@@ -191,6 +191,11 @@ class BoxSession:
 
     async def _close(self) -> None:
         self._closed = True
+        slot = self._slot
+        if slot is not None and self._turn.get().locked():
+            slot.broken = True  # a run is under way: only the end of the agent ends it at once
+        elif slot is not None:
+            await slot.end()
         await self._drop()
 
 

@@ -99,13 +99,13 @@ class Pool:
     def _give(self, slot: Slot) -> None:
         self._busy.discard(slot)
         recycle_after = self.backend.recycle_after
-        if slot.spent or (recycle_after is not None and slot.runs >= recycle_after):
+        if slot.broken or (recycle_after is not None and slot.runs >= recycle_after):
             self._discard(slot)
         else:
             self._idle.append(slot)
 
     def _discard(self, slot: Slot) -> None:
-        slot.spent = True
+        slot.broken = True
         self._spawn(slot.close())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

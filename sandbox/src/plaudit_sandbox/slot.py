@@ -28,16 +28,11 @@ class SlotDied(InfrastructureFailure):
 
 
 class Slot:
-    """A running agent.
-
-    broken: it failed. spent: it failed, or served a session or a program with calls, whose traces may lie in its
-    memory; it is to be closed and not used for another run.
-    """
+    """A running agent. broken: it failed, or is in a state that is not known; it is to be closed and not used again."""
 
     def __init__(self, transport: Transport, key: object) -> None:
         self.key = key
         self.runs = 0
-        self.spent = False
         self.broken = False
         self._transport = transport
         self._buffer = bytearray()
@@ -46,13 +41,12 @@ class Slot:
         """Wait for the agent's hello. Raises InfrastructureFailure if it does not come or is another version's."""
         head, _ = await self._within(_HELLO_TIMEOUT_S, "did not start")
         if head["op"] != "hello" or head.get("version") != VERSION:
-            self._fail()
+            self.broken = True
             raise InfrastructureFailure(f"the agent said {head!r}; expected the hello of version {VERSION}")
 
     async def run(self, request: Request) -> Result:
         """Send a run, or a session's cell, and wait for its result. A cancelled run is over when this returns."""
         self.runs += 1
-        self.spent = self.spent or request.on_call is not None
         try:
             async with asyncio.timeout(request.hard_timeout_s):
                 await self._send(request.head, request.body)
@@ -61,24 +55,30 @@ class Slot:
             await self._cancel()
             raise
         except TimeoutError:
-            self._fail()
+            self.broken = True
             raise InfrastructureFailure(f"the agent did not answer within {request.hard_timeout_s:g} s") from None
+        except SandboxError:
+            raise
+        except Exception:  # from on_call: the program still waits for its answer
+            self.broken = True
+            raise
 
     async def open(self, head: Mapping[str, Any]) -> None:
-        """Start a session."""
-        self.spent = True
+        """Start a session, which lasts until `end`."""
         await self._send(head)
         answer, _ = await self._within(_HELLO_TIMEOUT_S, "did not open a session")
         if answer["op"] != "opened":
             raise InfrastructureFailure(f"no session: {answer.get('error', answer)}")
 
+    async def end(self) -> None:
+        """End a session; the agent kills and wipes what is left of it before it serves anything else."""
+        with contextlib.suppress(InfrastructureFailure):
+            await self._send({"op": "end"})
+
     async def close(self) -> None:
         """Kill the agent and all that it runs."""
-        self.spent = True
+        self.broken = True
         await self._transport.close()
-
-    def _fail(self) -> None:
-        self.spent = self.broken = True
 
     async def _answer(self, on_call: HostCall | None) -> Result:
         while True:
@@ -86,10 +86,10 @@ class Slot:
             if head["op"] == "result":
                 return _result(head, body)
             if head["op"] == "broken":
-                self._fail()
                 error = str(head.get("error"))
                 if error.startswith("MissingToolchain: "):
                     raise SandboxError(error.removeprefix("MissingToolchain: "))
+                self.broken = True
                 raise InfrastructureFailure(error)
             if head["op"] == "call":
                 await self._reply(on_call, body)
@@ -101,27 +101,27 @@ class Slot:
         await self._send({"op": "reply"}, await on_call(body))
 
     async def _cancel(self) -> None:
-        """Stop the run and wait for its end, so that the slot can be used again; otherwise it is spent."""
+        """Stop the run and wait for its end, so that the slot can be used again; otherwise it is broken."""
         try:
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 await self._send({"op": "cancel"})
                 await self._answer(None)
         except (Exception, asyncio.CancelledError):
-            self._fail()
+            self.broken = True
 
     async def _within(self, timeout_s: float, failure: str) -> Frame:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._receive()
         except TimeoutError:
-            self._fail()
+            self.broken = True
             raise InfrastructureFailure(f"the agent {failure} within {timeout_s:g} s") from None
 
     async def _send(self, head: Mapping[str, Any], body: bytes = b"") -> None:
         try:
             await self._transport.send(pack_head(dict(head), len(body)) + body)
         except OSError as error:
-            self._fail()
+            self.broken = True
             raise SlotDied(f"the agent is gone ({error})", over_memory=await self._transport.over_memory()) from error
 
     async def _receive(self) -> Frame:
@@ -130,7 +130,7 @@ class Slot:
             try:
                 frame = self._take()
             except ValueError as error:
-                self._fail()
+                self.broken = True
                 raise InfrastructureFailure(f"the agent sent no frame: {error}") from error
             if frame is not None:
                 return frame
@@ -138,7 +138,7 @@ class Slot:
             with contextlib.suppress(OSError):
                 data = await self._transport.receive()
             if not data:
-                self._fail()
+                self.broken = True
                 raise SlotDied("the agent went away", over_memory=await self._transport.over_memory())
             self._buffer += data
 

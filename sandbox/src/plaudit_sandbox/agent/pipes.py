@@ -7,11 +7,11 @@ import json
 import mmap
 import os
 import socket
-from collections.abc import Sequence
 
-from .frames import LENGTHS, Buffer, Head, pack_head, unpack_head
+from .frames import LENGTHS, Head, pack_head, unpack_head
 
 MAX_MESSAGE = 16 << 20
+_MAX_HEAD = 4096
 
 
 class Capture:
@@ -72,23 +72,30 @@ class Capture:
 
 
 class Peer:
-    """Frames to and from a program. It is not trusted: it may stop in the middle, never read, or send rubbish."""
+    """Frames to and from a program. It is not trusted: it may stop in the middle, never read, or send rubbish.
+
+    What passes lies in mappings of its own, which are gone when it is closed, and not in the agent's heap.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         sock.setblocking(False)
-        self._incoming = bytearray()
+        self._incoming = mmap.mmap(-1, LENGTHS.size + _MAX_HEAD + MAX_MESSAGE)
+        self._length = self._taken = 0
         self._outgoing: list[memoryview] = []
+        self._owned: list[mmap.mmap] = []
 
     @property
     def wants_to_write(self) -> bool:
         """Whether something waits to be sent."""
         return bool(self._outgoing)
 
-    def send(self, head: Head, parts: Sequence[Buffer] = ()) -> None:
-        """Queue one frame, and send what can be sent at once."""
-        views = [memoryview(part) for part in parts]
-        self._outgoing += [memoryview(pack_head(head, sum(map(len, views)))), *views]
+    def send(self, head: Head, body: mmap.mmap | None) -> None:
+        """Queue one frame, and send what can be sent at once. Closes `body` when it is through with it."""
+        self._outgoing.append(memoryview(pack_head(head, len(body) if body is not None else 0)))
+        if body is not None:
+            self._outgoing.append(memoryview(body))
+            self._owned.append(body)
         self.flush()
 
     def flush(self) -> None:
@@ -98,36 +105,54 @@ class Peer:
                 sent = self.sock.send(self._outgoing[0])
             except BlockingIOError:
                 return
-            if sent == len(self._outgoing[0]):
-                self._outgoing.pop(0)
-            else:
-                self._outgoing[0] = self._outgoing[0][sent:]
+            self._outgoing[0] = self._outgoing[0][sent:]
+            if not len(self._outgoing[0]):
+                del self._outgoing[0]
+        self._release()
 
-    def receive(self) -> list[tuple[Head, bytes]]:
-        """The whole frames that have come. Raises ValueError for rubbish and OSError at the end of the stream."""
-        try:
-            data = self.sock.recv(1 << 18)
-        except BlockingIOError:
-            return []
-        if not data:
+    def fill(self) -> None:
+        """Read what has come. Raises OSError at the end of the stream."""
+        if self._taken:
+            self._incoming.move(0, self._taken, self._length - self._taken)
+            self._length, self._taken = self._length - self._taken, 0
+        with memoryview(self._incoming) as view, view[self._length :] as room:
+            try:
+                count = self.sock.recv_into(room)
+            except BlockingIOError:
+                return
+        if not count:
             raise ConnectionResetError("the program closed its control channel")
-        self._incoming += data
-        frames = []
-        while len(self._incoming) >= LENGTHS.size:
-            head_length, body_length = LENGTHS.unpack_from(self._incoming)
-            if head_length > 4096 or body_length > MAX_MESSAGE:
-                raise ValueError(f"the program sent a message of {body_length} bytes; at most {MAX_MESSAGE}")
-            end = LENGTHS.size + head_length + body_length
-            if len(self._incoming) < end:
-                break
-            head = _head(bytes(self._incoming[LENGTHS.size : LENGTHS.size + head_length]))
-            frames.append((head, bytes(self._incoming[LENGTHS.size + head_length : end])))
-            del self._incoming[:end]
-        return frames
+        self._length += count
+
+    def take(self) -> tuple[Head, memoryview] | None:
+        """The next whole frame of those that were read; its body is valid until the next `fill`.
+
+        Raises ValueError for rubbish.
+        """
+        if self._length - self._taken < LENGTHS.size:
+            return None
+        head_length, body_length = LENGTHS.unpack_from(self._incoming, self._taken)
+        if head_length > _MAX_HEAD or body_length > MAX_MESSAGE:
+            raise ValueError(f"the program sent a message of {body_length} bytes; at most {MAX_MESSAGE}")
+        head_at = self._taken + LENGTHS.size
+        body_at = head_at + head_length
+        if self._length < body_at + body_length:
+            return None
+        head = _head(self._incoming[head_at:body_at])
+        self._taken = body_at + body_length
+        return head, memoryview(self._incoming)[body_at : self._taken]
 
     def close(self) -> None:
-        """Close this end."""
+        """Close this end, and drop all that was not sent or read."""
         self.sock.close()
+        self._outgoing.clear()
+        self._release()
+        with contextlib.suppress(BufferError):  # a frame is still looked at; it goes with the last view
+            self._incoming.close()
+
+    def _release(self) -> None:
+        while self._owned:
+            self._owned.pop().close()
 
 
 def _head(data: bytes) -> Head:

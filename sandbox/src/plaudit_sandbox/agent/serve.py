@@ -122,10 +122,7 @@ class Agent:
                 if job.ended() or job.peer is None:
                     job.close()
                     job, restarted = self._start(settings, None, session=True), True
-                try:
-                    self._cell(job, Settings.from_head(head), body, restarted=restarted)
-                finally:
-                    _close(body)
+                self._cell(job, Settings.from_head(head), body, restarted=restarted)
                 restarted = False
         finally:
             job.close()
@@ -136,11 +133,11 @@ class Agent:
         for capture in (job.stdout, job.stderr):
             capture.restart()
         assert job.peer is not None
-        job.peer.send({"op": "cell"}, [bytes(body)])
+        job.peer.send({"op": "cell"}, body)
         ending = Watch(job, self._channel, self._confinement, settings).until_end(cell=True)
         wall_s = time.monotonic() - began
         kills = self._confinement.out_of_memory_kills() - kills
-        if ending.answered:
+        if ending.answered and not (job.peer is not None and job.peer.wants_to_write):
             head = outcome.of_cell(job, ending, wall_s=wall_s, oom=kills > 0)
         else:
             job.kill()

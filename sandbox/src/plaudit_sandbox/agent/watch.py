@@ -107,7 +107,9 @@ class Watch:
             if event & select.POLLOUT:
                 peer.flush()
             if event & ~select.POLLOUT:
-                for head, body in peer.receive():
+                peer.fill()
+                while (frame := peer.take()) is not None:
+                    head, body = frame
                     if head["op"] == "call":
                         self._channel.send({"op": "call"}, [body])
                     elif head["op"] == "done":
@@ -135,7 +137,7 @@ class Watch:
             self._end("cancelled", "cancelled")
         elif head["op"] in ("reply", "refuse") and self._job.peer is not None:
             try:
-                self._job.peer.send(head, [bytes(body)] if body is not None else [])
+                self._job.peer.send(head, body)
             except OSError:
                 return
         elif head["op"] == "end":

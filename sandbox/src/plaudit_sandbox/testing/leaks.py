@@ -83,8 +83,13 @@ async def check_memory_of_earlier_run(box: Sandbox, open_box: OpenBox) -> None:
 async def check_memory_of_earlier_session(box: Sandbox, open_box: OpenBox) -> None:
     marker = os.urandom(12).hex().encode()
     text = marker.decode() + "-end"
+
+    async def echo(data: bytes) -> bytes:
+        return data * 100
+
     async with box.session() as session:
         await session.run(f"x = {text!r}\nx", stdin=text)
+        await session.run(f"import plaudit_host\nprint(plaudit_host.call({text!r}.encode())[-4:])", on_call=echo)
     result = await box.run(_SCAN_MEMORY.format(marker=marker.hex()))
     expect("found" not in result.text and ("looked" in result.text or "no /proc" in result.text), result)
 
