@@ -20,6 +20,10 @@ class Atoms(Functions):
         if token.kind == "num":
             self.position += 1
             return nodes.number(token.text)
+        if token.kind == "based":
+            self.position += 1
+            digits, _, base = token.text.partition("_")
+            return ("based", digits, int(base))
         if token.kind == "rep":
             self.position += 1
             return _repeating(token.text)
@@ -57,7 +61,8 @@ class Atoms(Functions):
         if inverse:
             self.position += 5
             name += "^-1"
-        if (head in _APPLIED or name.endswith("'")) and self.at("(") and not self.peek().spaced:
+        brackets = ("(", "[") if head in ("E", "P") else ("(",)
+        if (head in _APPLIED or name.endswith("'")) and self.at(*brackets) and not self.peek().spaced:
             return ("fn", f"call {name}", *self.arguments())
         return ("sym", name)
 
@@ -187,7 +192,7 @@ def is_product(letters: str) -> bool:
     if not letters.isascii() or len(letters) > 6 or letters.lower() in vocabulary.SHORT_WORDS:
         return False
     if len(letters) <= 3:
-        return True
+        return len(letters) < 3 or not letters.isupper()
     head = next((name for name in vocabulary.FUNCTION_NAMES if letters.startswith(name)), "")
     if head or letters.startswith("pi"):
         return len(letters) - len(head or "pi") <= 2

@@ -88,6 +88,8 @@ def _is_call(node: Node) -> bool:
 
 def _same_function(first: tuple[Node, Node], second: tuple[Node, Node], policy: Policy) -> bool:
     """f(x) = x² and g(x) = x², y = x²: one function is asked for, its name is free; its argument is not."""
+    if len({str(name[1]).count("'") for name, _ in (first, second)}) > 1:
+        return False
     arguments = [name[2:] for name, _ in (first, second) if _is_call(name)]
     if len(arguments) == 2 and (
         arguments[0] != arguments[1] or not nodes.symbols(first[0]) or not nodes.symbols(second[0])
@@ -197,6 +199,9 @@ def _special(gold: Node, answer: Node, policy: Policy) -> bool | None:
     tags = (gold[0], answer[0])
     if tags == ("cong", "cong"):
         return _congruent(gold, answer, policy)
+    if "cong" in tags:
+        alone, other = (gold, answer) if gold[0] == "cong" else (answer, gold)
+        return alone[1] is None and other[0] in nodes.SCALARS and same(("fn", "mod", *alone[2:]), other, policy)
     if "ratio" in tags:
         return _ratio(gold, answer, policy)
     if "logic" in tags:

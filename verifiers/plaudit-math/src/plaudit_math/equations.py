@@ -19,6 +19,8 @@ def is_name(node: Node) -> bool:
         return True
     if node[0] == "fn" and node[1].startswith("call "):
         return True
+    if node[0] == "mul":
+        return all(part[0] == "sym" and len(part[1]) == 1 and part[1].isupper() for part in node[1:])
     return node[0] == "fn" and bool(nodes.symbols(node)) and node[1] not in ("root", "factorial", "binom")
 
 
@@ -27,6 +29,9 @@ def assigned(relation: Node) -> tuple[Node, Node] | None:
     operators, sides = relation[1], relation[2]
     if any(operator not in ("=", "≈") for operator in operators):
         return None
+    worked_out = len(sides) > 2 and all(side[0] in nodes.SCALARS and not nodes.symbols(side) for side in sides[-2:])
+    if worked_out and not is_name(sides[0]):
+        return (sides[0], sides[-1]) if same_value(*sides[-2:]) else None
     if is_name(sides[0]) and (sides[0][0] != "sym" or sides[0][1] not in nodes.symbols(sides[-1])):
         name, values = sides[0], sides[1:]
     elif len(sides) == 2 and is_name(sides[1]) and not nodes.symbols(sides[0]):

@@ -17,6 +17,8 @@ def same_collection(gold: Node, answer: Node, policy: Policy, same: Same) -> boo
     kinds = {gold[0], answer[0]}
     if kinds & set(SCALARS):
         return _alone(gold, answer, policy, same)
+    if kinds == {"set", "tuple"} and (alone := gold if gold[0] == "set" else answer)[1][:1] == alone[1]:
+        return alone[1] != () and alone[1][0][0] == "tuple" and _alone(gold, answer, policy, same)
     if "matrix" in kinds:
         return _matrices(gold, answer, policy, same)
     left, right = gold[-1], answer[-1]
@@ -37,7 +39,8 @@ def same_collection(gold: Node, answer: Node, policy: Policy, same: Same) -> boo
 
 def _alone(gold: Node, answer: Node, policy: Policy, same: Same) -> bool:
     """{5} and [5] for 5: one element stands for itself."""
-    left, right = ((node[-1] if node[0] in ("set", "bracket", "tuple", "list") else (node,)) for node in (gold, answer))
+    kinds = ("set",) if "tuple" in (gold[0], answer[0]) else ("set", "bracket", "list")
+    left, right = ((node[-1] if node[0] in kinds else (node,)) for node in (gold, answer))
     if "matrix" in (gold[0], answer[0]) or len(left) != 1 or len(right) != 1:
         return False
     return same(left[0], right[0], policy)

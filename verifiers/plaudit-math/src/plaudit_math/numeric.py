@@ -186,6 +186,8 @@ class Evaluator:
                 parts.append(self.numbers.short(self.value(argument)))
             except Undefined:
                 parts.append(repr(canonical(argument)))
+        if name in _COMMUTING:
+            parts[1:] = sorted(parts[1:])
         digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
         return self.numbers.rational(Fraction(int.from_bytes(digest), 2**64) + Fraction(1, 2))
 
@@ -195,6 +197,7 @@ class Evaluator:
         return value
 
 
+_COMMUTING = frozenset(["gcd", "lcm", "max", "min"])
 _OPAQUE = frozenset(["given", "⋆", "∘", "norm"])
 
 

@@ -8,7 +8,7 @@ from plaudit_math.nodes import Node
 from plaudit_math.terms import Terms
 from plaudit_math.tokens import Token
 
-_RELATIONS = ("mid", "=", "≠", "<", ">", "≤", "≥", "∈", "∉", "≈", "≅", "≡", "⟂", "∥", "⊂", "⊆", "≪", "≫", "∝")
+_RELATIONS = ("mid", "∼", "=", "≠", "<", ">", "≤", "≥", "∈", "∉", "≈", "≅", "≡", "⟂", "∥", "⊂", "⊆", "≪", "≫", "∝")
 _LOGIC = {"↔": 1, "→": 2, "∨": 3, "⊕": 3, "∧": 4}
 _SEPARATORS = (",", ";", "and", "or", "\\\\")
 
@@ -52,7 +52,7 @@ class Parser(Terms):
         return stated if condition[0] == "sym" or condition[1] == ("∈",) else ("quant", "∀", stated)
 
     def logic(self, least: int) -> Node:
-        if self.accept("¬"):
+        if self.accept("¬") or (self.at("∼") and self.peek(1).kind == "sym" and self.accept("∼")):
             left: Node = ("logic", "¬", self.logic(5))
         else:
             left = self.relation()
@@ -64,12 +64,14 @@ class Parser(Terms):
 
     def relation(self) -> Node:
         operators: list[str] = []
-        while self.at("≈", "=") and not operators:
+        while self.at("≈", "=", "∼") and not operators:
             self.position += 1
         sides = [self.ratio()]
         while not (self.at("mid") and self.depth) and (operator := self.accept(*_RELATIONS)) is not None:
             operators.append(operator)
             sides.append(self.ratio())
+        if operators == ["≡"] and sides[1][:2] == ("fn", "mod"):
+            return ("cong", sides[0], *sides[1][2:])
         modulus = self.modulus()
         if modulus is not None:
             return ("cong", sides[0] if operators else None, sides[-1], modulus)

@@ -47,6 +47,9 @@ class Phrase(NamedTuple):
 def phrase(tokens: list[Token]) -> Phrase:
     """Split off what words say about the mathematics. Tokens without words come back as they are."""
     tokens = _scaled(tokens)
+    for place, token in enumerate(tokens):
+        if token.text == "to" and _between_numbers(tokens, place):
+            tokens = [*tokens[:place], token._replace(kind="op", text=":"), *tokens[place + 1 :]]
     tokens = _without_label(tokens)
     tokens, restricted = _without_qualifier(tokens)
     texts = [token.text.lower() for token in tokens]
@@ -61,6 +64,11 @@ def phrase(tokens: list[Token]) -> Phrase:
         if tuple(texts[-len(words) :]) == words and len(texts) > len(words):
             return Phrase(tokens[: -len(words)], "" if sign == "≈" else sign, restricted)
     return Phrase(tokens, "", restricted)
+
+
+def _between_numbers(tokens: list[Token], place: int) -> bool:
+    """3 to 2 is a ratio."""
+    return 0 < place < len(tokens) - 1 and tokens[place - 1].kind == tokens[place + 1].kind == "num"
 
 
 def _scaled(tokens: list[Token]) -> list[Token]:

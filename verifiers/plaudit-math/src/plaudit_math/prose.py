@@ -22,11 +22,13 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 _AFTER_MARK = re.compile(
-    r"(?:\s|\*|_|`|:|=|：|\||(?:is|are|was|be|to|the|therefore|thus|simply|just|应该|应为|是|为|选|option|choice|final|answer|indeed|clearly|"
+    r"(?:\s|\*|_|`|:|=|：|\||は|은|는|(?:is|are|was|be|to|the|therefore|thus|simply|just|应该|应为|是|为|选|é|è|option|choice|final|answer|indeed|clearly|"
     r"then|now|equal|equals|est|es|ist|only)\b|\b(?=\d)|\b(?:is|are))*",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+(?=[A-Z(\"'*\\$✅\u4e00-\u9fff]|$)|(?<=[。！？])|\n")
+_DISPLAY = re.compile(r"\\\[([^\]]{1,600})\\\]|\$\$([^$]{1,600})\$\$")
+_COPULA = re.compile(r"(?:です|だ|입니다|이다)$")
 _BOLD = re.compile(r"(?<!\w)\*\*|\*\*(?!\w)")
 _INLINE = re.compile(
     r"\$\$([^$]{1,600})\$\$|\$([^$\n]{1,400})\$|\\\(((?:[^\\]|\\(?![()])){1,400})\\\)|\\\[((?:[^\\]|\\(?![\[\]])){1,600})\\\]"
@@ -46,6 +48,7 @@ _PLEASANTRY = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w.]*\w)")
+_BARE = re.compile(r"[-+]?[\d.,]+")
 _CUT = re.compile(
     r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(,—]|"
     r"\s-\s",
@@ -76,6 +79,9 @@ def _segment(text: str, start: int) -> tuple[str, int, int]:
     """The sentence from `start`, or the next line when this one is empty."""
     opening = _AFTER_MARK.match(text, start)
     place = opening.end() if opening else start
+    display = _DISPLAY.match(text, place)
+    if display:
+        return usable(display[1] or display[2]), place, display.end()
     end = _SENTENCE_END.search(text, place)
     stop = end.start() if end else len(text)
     return usable(text[place : min(stop, place + TAIL)]), place, stop
@@ -86,7 +92,7 @@ def usable(segment: str) -> str:
     segment = _BOLD.sub("", segment).strip().strip("*_`,:").strip()
     if segment.endswith(("!", "！")) and "$" not in segment and "\\" not in segment:
         segment = segment.rstrip("!！")
-    segment = segment.rstrip(".。*_`").strip()
+    segment = _COPULA.sub("", segment.rstrip(".。*_`").strip())
     if not segment or mathematical(segment):
         return segment
     inline = inline_answer(segment)
@@ -155,6 +161,8 @@ def _last_words(text: str) -> str | None:
 
 def _sentences_from_the_end(text: str) -> Iterator[str]:
     pieces = [piece.strip() for piece in _SENTENCE_END.split(text) if piece.strip()]
+    if len(pieces) > 1 and all(_BARE.fullmatch(piece) for piece in pieces[-2:]):
+        return
     for piece in reversed(pieces):
         if _PLEASANTRY.match(piece):
             continue
@@ -173,7 +181,10 @@ def _from_sentence(sentence: str) -> str | None:
         return None
     if _DOUBT.search(stripped):
         return None
+    colons = stripped.count(":")
     for cue in list(_CUE.finditer(stripped))[:MAX_WORDS]:
+        if colons > 1 and cue[0].strip() == ":":
+            continue
         segment = usable(stripped[cue.end() :])
         if segment and mathematical(segment):
             return segment

@@ -23,7 +23,8 @@ def same_quantity(gold: Node, answer: Node, policy: Policy) -> bool:
     if first is None or second is None:
         return _one_unit(left, right, first or second or NONE, policy)
     if not first.dimensions or not second.dimensions:
-        return _numbers(_scaled(left, first), _scaled(right, second), policy)
+        scaled = _scaled(left, first), _scaled(right, second)
+        return _numbers(*scaled, policy) or _one_unit(left, right, first if first.dimensions else second, policy)
     if first.dimensions != second.dimensions or (first.factor != second.factor and not policy.convert_units):
         return False
     if first.factor == second.factor:
@@ -71,6 +72,8 @@ def _numbers(gold: Node, answer: Node, policy: Policy) -> bool:
         left, right = (node[1] if node[0] == "pct" else node for node in (gold, answer))
         if same_value(left, right):
             return True
+    if _letter_c(gold, answer) and same_value(nodes.substitute(gold, "c", _C), nodes.substitute(answer, "c", _C)):
+        return True
     if _constant(gold) == _constant(answer) is not None and same_value(*_one_constant(gold, answer)):
         return True
     if policy.rel_tol and _within(gold, answer, policy.rel_tol):
@@ -97,6 +100,16 @@ def _natural(node: Node) -> Node:
     return tuple(
         _natural(part) if isinstance(part, tuple) and part and isinstance(part[0], str) else part for part in node
     )
+
+
+_C: Node = ("sym", "C")
+
+
+def _letter_c(gold: Node, answer: Node) -> bool:
+    """Is an arbitrary constant called C on one side and c on the other, beside a variable?"""
+    names = nodes.symbols(gold), nodes.symbols(answer)
+    both = [name & {"C", "c"} for name in names]
+    return len(names[0]) > 1 and all(len(found) == 1 for found in both) and both[0] != both[1]
 
 
 def _constant(node: Node) -> str | None:

@@ -30,6 +30,7 @@ class Reading(NamedTuple):
 
 
 _INTEGER = re.compile(r"[-+]?\d{1,15}")
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\\text\{)?\s*([ap])?\.?\s*(?:m\.?)?\}?", re.IGNORECASE)
 _EUROPEAN = re.compile(r"([-+]?)(\d{1,3}(?:\.\d{3})+),(\d+)|([-+]?)(\d{1,3}(?:\.\d{3}){2,})()")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d{1,2}|[-+]?\d+,\d{4,}")
@@ -40,6 +41,7 @@ _STYLING = re.compile(
     r"\s+|\\[,;:! ]|\\(?:left|right|displaystyle|textstyle|limits|quad|qquad|mathrm|text|textbf|mathbf)(?![A-Za-z])|"
     r"(?<!\\)\$"
 )
+_APART = re.compile(r"(?<=\d)(?:\s|\\[,;: ])+(?=\d)")
 _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _LETTER = re.compile(
     r"(?:\\(?:text|textbf|mathrm|mathbf|textrm)\s*\{)?\s*\(?\s*([A-Ja-j])\s*(\)\s*[.:]?|[.:](?=\s|$|\}))\s*\}?\s*"
@@ -63,7 +65,7 @@ def read(text: str) -> Reading:
     key = styling_removed(text)
     if len(text) > MAX_LENGTH:
         return Reading(key, (), f"an answer of {len(text)} characters")
-    special = [*_clock(text), *_choice(text), *_european(text)]
+    special = [*_iso_date(text), *_clock(text), *_choice(text), *_european(text)]
     text = _IN_BASE.sub(r"\1_{\2}", _ORDINAL.sub("", surface.math(text)))
     try:
         tokens = tokenize(text)
@@ -79,7 +81,7 @@ def tidy(text: str) -> str:
     """Without the marks around it: $…$, \\(…\\), **…**, a full stop; money keeps its sign as \\$."""
     text = surface.plain(text).strip()
     for _ in range(3):
-        text = _PUNCTUATION.sub("", text).strip()
+        text = text if text.rstrip().endswith("..") else _PUNCTUATION.sub("", text).strip()
         for opening, closing in _WRAPPED:
             if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
                 text = text[len(opening) : -len(closing)]
@@ -91,10 +93,11 @@ def tidy(text: str) -> str:
         text = text.replace("{:}", ":")
     if "\\(" in text or "\\[" in text or "\\)" in text:
         text = _DISPLAY.sub(" ", text)
-    return _PUNCTUATION.sub("", text).strip()
+    return text if text.endswith("..") else _PUNCTUATION.sub("", text).strip()
 
 
 def styling_removed(text: str) -> str:
+    text = _APART.sub("~", text)
     return _FRACTION.sub(r"\\frac", _STYLING.sub("", text[: 4 * MAX_LENGTH])) if len(text) < 4 * MAX_LENGTH else text
 
 
@@ -173,6 +176,11 @@ def _loose(tokens: list[Token]) -> bool:
         token.kind in ("sym", "word") and token.spaced and before.kind == "num" and len(token.text) <= 3
         for before, token in itertools.pairwise(tokens)
     ) and not any(token.text == "^" for token in tokens[:2])
+
+
+def _iso_date(text: str) -> list[Node]:
+    found = _ISO.fullmatch(text)
+    return [("date", *(int(part) for part in found.groups()))] if found else []
 
 
 def _clock(text: str) -> list[Node]:

@@ -92,6 +92,8 @@ def _from_relation(operators: tuple[str, ...], sides: tuple[Node, ...]) -> RealS
         named = inner._replace(variable=sides[0][1])
         return named if operators[0] == "∈" else complement(named)
     places = [place for place, side in enumerate(sides) if _variable(side)]
+    if len(sides) == 3 and _variable(sides[1]):
+        places = [1]
     if len(places) != 1 or any(operator not in _TURNED for operator in operators):
         return None
     place = places[0]

@@ -61,9 +61,9 @@ def _is_node(part: object) -> bool:
 
 def _relation(node: Node) -> Node:
     operators, sides = node[1], node[2]
-    if operators == ("=",) and any(nodes.contains(side, "pm") for side in sides) and sides[0][0] == "sym":
-        values = _signs(sides[1])
-        return ("list", "or", tuple(("rel", ("=",), (sides[0], value)) for value in values[2]))
+    if operators in (("=",), ("≠",)) and nodes.contains(sides[1], "pm") and sides[0][0] == "sym":
+        values = tuple(("rel", operators, (sides[0], value)) for value in _signs(sides[1])[2])
+        return ("list", "or" if operators == ("=",) else "and", values)
     if operators == ("=",) and all(side[0] == "tuple" for side in sides) and len(sides[0][1]) == len(sides[1][1]):
         pairs = zip(sides[0][1], sides[1][1], strict=True)
         return ("list", "and", tuple(("rel", ("=",), pair) for pair in pairs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 _INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\ufeff\u00ad\ufe0f"
@@ -37,6 +38,7 @@ def _plain_table() -> dict[int, Any]:
     table: dict[int, Any] = {ord(character): None for character in _INVISIBLE}
     table |= {ord(character): " " for character in _SPACES}
     table |= {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+    table |= {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0x1D400, 0x1D800)}
     table |= {ord(character): "-" for character in "−﹣‐‑‒–－"}
     table |= {ord(character): '"' for character in "“”„"}
     table |= {ord(character): "'" for character in "‘’′ʹ＇"}

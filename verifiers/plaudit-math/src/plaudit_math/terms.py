@@ -28,7 +28,7 @@ class Terms(Commands):
             term = self.term()
             term = nodes.negate(term) if inner else term
             if sign == "-":
-                term = nodes.negate(term)
+                term = _negated(term)
             elif sign in ("±", "∓"):
                 term = ("pm", 1 if sign == "±" else -1, term)
             terms.append(term)
@@ -65,7 +65,7 @@ class Terms(Commands):
             mixed = self.mixed(factors[-1]) if len(factors) == 1 else None
             if mixed is not None:
                 factors[-1] = self.with_unit(mixed)
-            elif self.starts_operand():
+            elif self.starts_operand() or (factors[-1][:2] == ("fn", "factorial") and self.peek().kind == "num"):
                 factors.append(self.factor())
             elif factors[-1][0] == "qty" and self.peek().kind == "num":
                 return self.compound_quantity(factors)
@@ -172,6 +172,8 @@ class Terms(Commands):
     def raised(self, base: Node) -> Node:
         self.position += 1
         token, following = self.peek(), self.peek(1)
+        if base == ("const", "ℝ") and (signed := self.signed_reals(token.text, following.text)) is not None:
+            return signed
         if base[0] == "sym" and (token.text == "*" or (token.text == "{" and following.text == "*")):
             self.position += 3 if token.text == "{" else 1
             return ("sym", f"{base[1]}*")
@@ -183,6 +185,17 @@ class Terms(Commands):
             return self.degrees(base)
         exponent = self.power_argument_with_primes()
         return _chosen(base, exponent) or ("pow", base, exponent)
+
+    def signed_reals(self, first: str, second: str) -> Node | None:
+        """ℝ^+, ℝ^{-}, ℝ^*: half lines, and the line without zero."""
+        sign = second if first == "{" else first
+        if sign not in ("+", "-", "*"):
+            return None
+        self.position += 3 if first == "{" else 1
+        if sign == "*":
+            return ("minus", ("const", "ℝ"), ("set", (nodes.ZERO,)))
+        low, high = (nodes.ZERO, nodes.INFINITY) if sign == "+" else (nodes.negate(nodes.INFINITY), nodes.ZERO)
+        return ("interval", True, low, high, True)
 
     def power_argument_with_primes(self) -> Node:
         exponent = self.power_argument()
@@ -198,17 +211,22 @@ class Terms(Commands):
         if token.kind == "word" and token.text.lower() in ("percent", "percentage", "pct", "percents"):
             self.position += 1
             return ("pct", base)
-        if base[0] in ("sym", "const") and not token.styled:
+        if base[0] in ("sym", "const") and token.kind != "word" and not token.styled:
             return base
         loose = self.loose_units and base[0] in ("num", "dec", "div", "pow") and not nodes.symbols(base)
         things = base[0] not in ("sym", "const")
-        readable = token.kind in ("word", "sym", "fn", "op")
+        readable = token.kind in ("word", "sym", "fn", "op", "cmd")
         found = units.read(self.tokens, self.position, loose=loose, things=things) if readable else None
         if found is None or base[0] in ("list", "tuple", "set", "text"):
             return base
         unit, count = found
         self.position += count
         return ("qty", base, unit)
+
+
+def _negated(term: Node) -> Node:
+    """-3 mod 7 is the remainder of -3."""
+    return (*term[:2], nodes.negate(term[2]), term[3]) if term[:2] == ("fn", "mod") else nodes.negate(term)
 
 
 def _combined(operator: str, left: Node, right: Node) -> Node:

@@ -30,11 +30,11 @@ _TOKEN = re.compile(
     r"|(?P<letters>[A-Za-z]+)"
     r"|(?P<cjk>[\u3400-\u9fff\u3040-\u30ff\uac00-\ud7af]+)"
     r"|(?P<other>[^\W\d_]+)"
-    r"|(?P<op><=>|<->|\*\*|<=|>=|!=|==|->|=>|&&|\|\||\.\.\.|.)",
+    r"|(?P<op><=>|<->|\*\*|<=|>=|!=|==|->|=>|&&|\.\.\.|.)",
     re.DOTALL,
 )
 _SAME_OP = {"**": "^", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "->": "→", "=>": "→", "<=>": "↔", "<->": "↔",
-            "&&": "∧", "||": "‖", "...": "…", "\u201c": '"'}  # fmt: skip
+            "&&": "∧", "...": "…", "\u201c": '"'}  # fmt: skip
 _GROUPED = re.compile(
     r"(?<![\d.])\d{1,3}(?:(?:\{,\}|\\!,\\!|\\!,|,\\!|\{\\,\}|\{,\}\\!|\\,|\\;|\\ |~| |')\d{3}){1,9}(?![\d])"
 )
@@ -42,6 +42,7 @@ _NOT_DIGIT = re.compile(r"[^\d]")
 _BRACE_DECIMAL = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _LETTER_TIMES = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d) [xX] (?=\d)")
 _CHOOSE = re.compile(r"(?:\{\})?[_^]\{?(\w{1,9})\}?\s*(?:\\mathrm\s*)?\{?([CP])\}?_\{?(\w{1,9})\}?")
+_NUMERAL = re.compile(r"(?<![A-Za-z\d_{])([0-9A-F]{2,40})_\{?(1[1-6])\}?(?!\d)")
 _NOT_EQUAL = re.compile(r"\\not\s*=")
 
 
@@ -54,12 +55,22 @@ def tokenize(text: str) -> list[Token]:
         text = _LETTER_TIMES.sub(r"\\times ", text)
     if "C_" in text or "P_" in text:
         text = _CHOOSE.sub(_chosen, text)
+    if "_" in text:
+        text = _NUMERAL.sub(_based, text)
     text = text.replace("+/-", "\\pm ")
     if "\\not" in text:
         text = _NOT_EQUAL.sub(r"\\ne ", text)
     tokens: list[Token] = []
     _scan(text, tokens, "")
     return tokens
+
+
+def _based(found: re.Match[str]) -> str:
+    """2A_{16}: digits and letters A to F in a base above ten; a lone letter with an index stays a variable."""
+    digits = found[1]
+    if digits.isdigit() or not (any(digit.isdigit() for digit in digits) or found[2] == "16"):
+        return found[0]
+    return f"\\based{{{digits}}}{{{found[2]}}}"
 
 
 def _chosen(found: re.Match[str]) -> str:
@@ -120,6 +131,10 @@ def _command(name: str, text: str, position: int, tokens: list[Token], spaced: b
     elif name in ("boxed", "fbox", "ensuremath", "underline"):
         content, position = argument(text, position)
         _scan(content, tokens, styled)
+    elif name == "based":
+        digits, position = argument(text, position)
+        base, position = argument(text, position)
+        tokens.append(Token("based", f"{digits}_{base}", spaced))
     elif name in ("color", "textcolor"):
         _, position = argument(text, position)
         return position, spaced

@@ -64,6 +64,8 @@ def read(tokens: list[Token], start: int, *, loose: bool, things: bool) -> tuple
     Unstyled letters are variables, not units, unless they are a known symbol of two letters or more, or `loose` allows
     a lone letter after a blank (25 m/s). With `things` an unknown word is something countable (12 apples).
     """
+    if start < len(tokens) and tokens[start].kind == "cmd":
+        return _quotient(tokens, start)
     unit, place, power, used = NONE, start, 1, False
     squared = 1
     while place < len(tokens):
@@ -90,6 +92,20 @@ def read(tokens: list[Token], start: int, *, loose: bool, things: bool) -> tuple
     return (unit, place - start) if used else None
 
 
+def _quotient(tokens: list[Token], place: int) -> tuple[Unit, int] | None:
+    """\\frac{m}{s} with both letters in text."""
+    texts = [token.text for token in tokens[place : place + 7]]
+    if (
+        len(texts) < 7
+        or texts[0] not in ("frac", "dfrac", "tfrac")
+        or [texts[i] for i in (1, 3, 4, 6)] != ["{", "}", "{", "}"]
+    ):
+        return None
+    top = _is_unit(tokens, place + 2, loose=False, things=False)
+    below = _is_unit(tokens, place + 5, loose=False, things=False)
+    return (combine(top, below, -1), 7) if top and below and tokens[place + 2].styled else None
+
+
 def _is_unit(tokens: list[Token], place: int, *, loose: bool, things: bool) -> Unit | None:
     if place >= len(tokens):
         return None
@@ -104,7 +120,7 @@ def _is_unit(tokens: list[Token], place: int, *, loose: bool, things: bool) -> U
         return named(token.text)
     if token.kind == "op" and token.text in ("€", "£", "¥", "₹", "₩", "¢"):
         return currency(token.text)
-    inch = token.text == "in" and place + 1 == len(tokens)
+    inch = token.text == "in" and (place + 1 == len(tokens) or tokens[place + 1].text == "^")
     if token.kind != "word" or (token.text.lower() in NOT_UNITS and not inch):
         return None
     known = named(token.text)

@@ -39,7 +39,7 @@ OPERATORS = {
     "lVert": "‖", "rVert": "‖", "{": "{", "}": "}", "lbrace": "{", "rbrace": "}", "lbrack": "[", "rbrack": "]",
     "langle": "⟨", "rangle": "⟩", "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "%": "%", "$": "$",
     "#": "#", "&": "&", "_": "_", "colon": ":", "ldots": "…", "dots": "…", "cdots": "…", "dotsc": "…", "equiv": "≡",
-    "approx": "≈", "simeq": "≈", "doteq": "≈", "thickapprox": "≈", "sim": "≈", "cong": "≅", "prime": "'", "\\": "\\\\",
+    "approx": "≈", "simeq": "≈", "doteq": "≈", "thickapprox": "≈", "sim": "∼", "cong": "≅", "prime": "'", "\\": "\\\\",
     "newline": "\\\\", "cr": "\\\\", "circ": "∘", "degree": "°", "forall": "∀", "exists": "∃", "perp": "⟂",
     "parallel": "∥", "therefore": "∴", "because": "∵", "subset": "⊂", "subseteq": "⊆", "oplus": "⊕", "otimes": "⊗",
     "leftarrow": "←", "propto": "∝", "ll": "≪", "gg": "≫", "lparen": "(", "rparen": ")", "bullet": "*", "ni": "∋",
@@ -49,7 +49,7 @@ OPERATORS = {
 FUNCTIONS = names(
     "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch arsinh "
     "arcosh artanh ln log lg lb exp sqrt cbrt det gcd lcm max min arg Re Im sgn sign abs floor ceil deg asin acos "
-    "atan tr rank dim ker Var Cov Pr mod erf asinh acosh atanh round hcf"
+    "atan tr rank dim ker Var Cov Pr erf asinh acosh atanh round hcf"
 )
 FUNCTION_SAME = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "arctg": "arctan", "tg": "tan", "ctg": "cot", "sgn": "sign",
@@ -67,7 +67,7 @@ CONNECTORS = {"and": "and", "or": "or", "AND": "and", "OR": "or", "和": "and", 
 CURRENCY = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yuan", "₹": "rupee", "₽": "rouble", "₩": "won",
             "¢": "cent"}  # fmt: skip
 SHORT_WORDS = names(
-    "the ten one two six and for not but are you can may yes no is it in of to so as at be by or on if we he do "
+    "dne jan feb mar apr jun jul aug sep oct nov dec the ten one two six and for not but are you can may yes no is it in of to so as at be by or on if we he do "
     "an all any per day way new out now how who why its has had was did get let put see say she him her our too "
     "use sum box red tea eat ate cat dog car man men boy sun mon tue wed thu fri sat odd top end low big few off "
     "own old none ans var lot row set map key cup east west four five nine zero half each both such that this "
