@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -306,3 +309,28 @@ def test_specs_are_made_of_anything_and_the_callers_list_is_left_alone():
     assert [spec.weight for spec in reward_specs([f, f], [0.5, 2])] == [0.5, 2]
     with pytest.raises(UsageError, match="3 reward weights for 2"):
         reward_specs([f, f], [1, 2, 3])
+
+
+def test_a_scorer_that_is_forgotten_ends_its_workers(hostile):
+    """No close, no with: the fixture proves that nothing is left."""
+    row = Row("p", {"answer": "x"})
+    scorer = Scorer(reward_specs([hostile("judge"), lambda completions: [1.0]]))
+    session = scorer.open([row], num_generations=1)
+    session.submit(Rollout(0, row, "x"))
+    assert session.result().scores == ((1.0, 1.0),)
+    del scorer, session
+    gc.collect()
+
+
+def test_a_program_that_never_closes_ends(hostile, tmp_path):
+    """With a call that hangs on a thread and one in a worker, the interpreter still ends, and so does the worker."""
+    code = (
+        "import time\nfrom plaudit import reward\nfrom plaudit.scoring.scorer import Scorer\n"
+        "from plaudit.scoring.spec import reward_specs\nfrom plaudit.types import Rollout, Row\n"
+        "hang = reward(granularity='rollout')(lambda completions: time.sleep(600))\n"
+        f"scorer = Scorer(reward_specs([hang, {hostile('pid')!r}]))\nrow = Row('p', {{'answer': 'x'}})\n"
+        "session = scorer.open([row], num_generations=1)\nsession.submit(Rollout(0, row, 'x'))\ntime.sleep(1)\n"
+    )
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert time.monotonic() - started < 30

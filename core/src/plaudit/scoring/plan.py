@@ -76,6 +76,20 @@ class RewardPlan:
         arguments = self._inputs.arguments(rollouts, trainer_state)
         return Request(name, len(rollouts), arguments, logging=self._inputs.logging, reserved=self._reserved)
 
+    def join(self, key: bytes, index: int) -> Outcome | list[int] | None:
+        """Have rollout `index` share equal work: the outcome of what is done, or those that wait for what is under way.
+
+        None = it is the first, and must call. Call under the lock.
+        """
+        outcome, twins = self.finished_work.get(key), self.work.get(key)
+        if twins is None:
+            self.work[key] = [index]
+            return None
+        self.stats.shared += 1
+        if outcome is None:
+            twins.append(index)
+        return outcome or twins
+
     def keep_logged(self, indices: Sequence[int], outcome: Outcome) -> None:
         """Keep what a call over the rollouts `indices` logged. Call under the lock."""
         for column, values in outcome.columns.items():

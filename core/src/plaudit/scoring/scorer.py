@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -67,7 +68,8 @@ class Scorer:
         self._sessions: list[ScoringSession] = []
         self._twice: set[str] = set()
         self._watch = Watch()
-        self._closed = False
+        # A scorer that is never closed ends its workers when it is forgotten, or with the program.
+        self._end = weakref.finalize(self, _end, self._pools, self._cache, self._clock)
 
     def open(
         self,
@@ -82,7 +84,7 @@ class Scorer:
 
         Raises UsageError when a reward needs a column that the rows do not have.
         """
-        if self._closed:
+        if not self._end.alive:
             raise UsageError("this Scorer is closed; make a new one")
         columns = column_names(rows)
         for runtime in self.runtimes:
@@ -153,20 +155,9 @@ class Scorer:
 
     def close(self) -> None:
         """Cancel what is open, end all threads and processes; says so where a thread cannot be ended."""
-        if self._closed:
-            return
-        self._closed = True
         for session in tuple(self._sessions):
             session.cancel()
-        stuck = self._pools.close()
-        self._cache.close()
-        self._clock.close()
-        if stuck:
-            _log.warning(
-                "%d threads are stuck in calls that do not react and end with the program: %s",
-                len(stuck),
-                ", ".join(stuck),
-            )
+        self._end()
 
     def __enter__(self) -> Scorer:
         return self
@@ -203,3 +194,13 @@ class Scorer:
             unscored=unscored,
             total=total,
         )
+
+
+def _end(pools: Pools, cache: ScoreCache, clock: Clock) -> None:
+    """End everything that a scorer has started."""
+    stuck = pools.close()
+    cache.close()
+    clock.close()
+    if stuck:
+        names = ", ".join(stuck)
+        _log.warning("%d threads are stuck in calls that do not react and end with the program: %s", len(stuck), names)

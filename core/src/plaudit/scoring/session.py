@@ -165,27 +165,17 @@ class ScoringSession:
 
     def _call(self, plan: RewardPlan, rollouts: list[Rollout]) -> None:
         key = plan.work_key(rollouts[0]) if plan.keyed else None
-        if key is not None and self._joined(plan, key, rollouts[0].index):
-            return
+        if key is not None:
+            with self._lock:
+                found = plan.join(key, rollouts[0].index)
+            if isinstance(found, Outcome):
+                self._take(plan, [rollouts[0].index], found)
+            if found is not None:
+                return
         call = Call(plan, rollouts, key, trainer_state=self._trainer_state, owner=self)
         self._calls.add(call)
         if self._error is None:
             call.ask()
-
-    def _joined(self, plan: RewardPlan, key: bytes, index: int) -> bool:
-        """Whether equal work is under way or done, so that this rollout only waits for it or takes its outcome."""
-        with self._lock:
-            outcome = plan.finished_work.get(key)
-            twins = plan.work.get(key)
-            if outcome is None:
-                if twins is None:
-                    plan.work[key] = [index]
-                    return False
-                twins.append(index)
-            plan.stats.shared += 1
-        if outcome is not None:
-            self._take(plan, [index], outcome)
-        return True
 
     def _take(self, plan: RewardPlan, indices: Sequence[int], outcome: Outcome) -> None:
         if outcome.failure is not None:

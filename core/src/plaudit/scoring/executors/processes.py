@@ -43,13 +43,21 @@ class Lane:
 
     def _main(self) -> None:
         self._warm()
-        while (attempt := self._pool.waiting.get()) is not None:
-            if not attempt.cancelled and not attempt.settled:
-                self.attempt = attempt
-                outcome = self._run(attempt)
-                self.attempt = None
-                attempt.settle(outcome)
+        while self._next():
+            pass
         self._retire()
+
+    def _next(self) -> bool:
+        """Run the next attempt; nothing of it is kept while waiting for another. False at the end."""
+        attempt = self._pool.waiting.get()
+        if attempt is None:
+            return False
+        if not attempt.cancelled and not attempt.settled:
+            self.attempt = attempt
+            outcome = self._run(attempt)
+            self.attempt = None
+            attempt.settle(outcome)
+        return True
 
     def _warm(self) -> None:
         """Have a worker before the first call needs it; what goes wrong here is told by that call."""
@@ -145,7 +153,8 @@ class ProcessPool:
         self.template.close()
         until = time.monotonic() + CLOSE_S
         for lane in self._lanes:
-            lane.thread.join(max(until - time.monotonic(), 0.01))
+            if lane.thread is not threading.current_thread():
+                lane.thread.join(max(until - time.monotonic(), 0.01))
         return [lane.thread.name for lane in self._lanes if lane.thread.is_alive()]
 
     def _watch(self, now: float) -> float | None:
