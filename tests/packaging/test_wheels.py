@@ -16,13 +16,17 @@ ROOT = Path(__file__).parents[2]
 TOO_HEAVY = {"torch", "transformers", "datasets", "accelerate", "gguf"}
 LOAD_ALL = """
 import importlib.metadata as metadata, json, sys
-loaded = {}
+loaded, broken = {}, {}
 for entry in [e for g in json.loads(sys.argv[1]) for e in metadata.entry_points(group=g)]:
-    entry.load()
+    try:
+        entry.load()
+    except Exception as error:
+        broken[f"{entry.dist.name}:{entry.name}"] = repr(error)
     loaded.setdefault(entry.dist.name, []).append(entry.name)
 from plaudit.plugins.fingerprint import package_hash
 packages = [d.replace("-", "_") for d in loaded]
-print(json.dumps({"loaded": loaded, "torch": "torch" in sys.modules, "hashes": {p: package_hash(p) for p in packages}}))
+hashes = {p: package_hash(p) for p in packages}
+print(json.dumps({"loaded": loaded, "broken": broken, "torch": "torch" in sys.modules, "hashes": hashes}))
 """
 
 
@@ -86,6 +90,7 @@ def test_a_clean_venv_imports_and_lists_them(workspace, clean_venv, tmp_path: Pa
     assert listed == expected
     loaded = json.loads(clean_venv.run("python", "-c", LOAD_ALL, json.dumps(list(GROUPS)), cwd=tmp_path))
     assert {(name, d) for d, names in loaded["loaded"].items() for name in names} == {(n, d) for _, n, d in expected}
+    assert loaded["broken"] == {}
     assert loaded["torch"] is False
     # What the lock keeps of a component is the same here and in the editable install that the tests run in.
     assert loaded["hashes"] == {package: package_hash(package) for package in loaded["hashes"]}
