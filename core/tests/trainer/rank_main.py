@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from conftest import make_model, make_tokenizer
-from plaudit.errors import PlauditError
+from plaudit import reward
+from plaudit.errors import PlauditError, UsageError
 from plaudit.scoring.spec import reward_specs
 from side_by_side import run_plaudit
 
@@ -29,6 +30,7 @@ CASES = {
 def compare(case: str, output: Path) -> None:
     """Train and save logs, evaluation and weights of this rank."""
     size = 8 // WORLD
+    output.mkdir(parents=True, exist_ok=True)
     result = run_plaudit(
         make_model(dtype=torch.float64),
         make_tokenizer(),
@@ -57,7 +59,22 @@ def raising(output: Path) -> None:
     if RANK == WORLD - 1:
         trainer.source.collector = replace(trainer.source.collector, generator=None)
     found.append(message_of(trainer))
+    found.append(spanning_groups(output))
     (output / f"errors_{RANK}.json").write_text(json.dumps(found))
+
+
+def spanning_groups(output: Path) -> str:
+    """What a reward of whole groups says when a group spans both ranks."""
+
+    @reward(granularity="group")
+    def spread(completions, **kwargs):
+        return [0.0 for _ in completions]
+
+    try:
+        make_trainer(output, spread, per_device_train_batch_size=4, num_generations=8)
+    except UsageError as error:
+        return str(error)
+    return "it was accepted"
 
 
 def message_of(trainer) -> str:
@@ -71,7 +88,6 @@ def message_of(trainer) -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     for name in CASES:
         compare(name, folder)

@@ -46,8 +46,10 @@ GRID = {
     "window": {"logging_steps": 2, "max_steps": 4, "num_iterations": 2},
 }
 
+QUICK = {"default", "gdpo-sequence", "accumulation", "long-cycle", "truncated", "entropy"}
 
-@pytest.mark.parametrize("name", GRID)
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in GRID])
 def test_training_equals_trl(name, tmp_path, build_model, build_tokenizer):
     # From a folder, because TRL loads its reference model from where the policy came.
     build_model(dtype=torch.float64).save_pretrained(tmp_path / "model")

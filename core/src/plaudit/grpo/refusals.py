@@ -35,6 +35,17 @@ def refuse_parallelism(trainer: Any) -> None:
             raise UsageError(f"{name} is not built yet; launch one process a GPU with torchrun or accelerate (DDP)")
 
 
+def check_groups(args: Any, scorer: Any) -> None:
+    """Raise UsageError when a reward wants whole groups but groups span two ranks."""
+    rollouts = args.per_device_train_batch_size * args.steps_per_generation
+    wanting = [runtime.name for runtime in scorer.runtimes if runtime.policy.granularity == "group"]
+    if wanting and rollouts % args.num_generations:
+        raise UsageError(
+            f"reward {wanting[0]!r} scores whole groups of num_generations ({args.num_generations}), but a rank writes "
+            f"{rollouts} rollouts (per_device_train_batch_size x steps_per_generation); make that a multiple"
+        )
+
+
 def check_rewards(reward_funcs: Any) -> None:
     """Raise UsageError when there is no reward, or one is a model."""
     from torch import nn

@@ -10,6 +10,7 @@ from typing import Any
 
 from .collecting import Collected, Mode
 from .config import GRPOConfig
+from .table_sinks import sinks_of, start_upload
 from .tables import CompletionsLog
 
 
@@ -27,7 +28,11 @@ class RunLog:
         folder = Path(args.output_dir)
         table = None
         if args.log_completions and main:
-            table = CompletionsLog(folder / "completions", args.num_completions_to_print, args.log_unique_prompts)
+            table = CompletionsLog(
+                folder / "completions", args.num_completions_to_print, args.log_unique_prompts, sinks_of(args.report_to)
+            )
+            if args.log_completions_hub_repo:
+                start_upload(args.log_completions_hub_repo, table.folder)
         return cls(folder / "metrics.jsonl", table, main)
 
     def add(self, collected: Collected, mode: Mode, step: int) -> None:

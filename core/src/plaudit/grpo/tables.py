@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .collecting import Collected, Mode, Report
+from .table_sinks import Sink
 
 FIXED_COLUMNS = ("step", "prompt", "completion", "advantage")
 
@@ -83,12 +84,13 @@ class CompletionsLog:
     """Holds what is to be shown at the next log: the newest training batch, and all batches of an evaluation.
 
     Files: `folder/train_00010.parquet` and `folder/eval_00010.parquet`. `to_print`: how many random rows are printed,
-    None = all, 0 = none. `unique_prompts`: print and keep one row a prompt.
+    None = all, 0 = none. `unique_prompts`: print and keep one row a prompt. `sinks`: who else is given each table.
     """
 
     folder: Path
     to_print: int | None = None
     unique_prompts: bool = False
+    sinks: Sequence[Sink] = ()
     pending: dict[str, list[Table]] = field(default_factory=lambda: {"train": [], "eval": []})
 
     def add(self, collected: Collected, mode: Mode, step: int) -> None:
@@ -105,6 +107,8 @@ class CompletionsLog:
         if self.unique_prompts:
             table = _first_of_each_prompt(table)
         write_parquet(table, self.folder / f"{mode}_{step:05d}.parquet")
+        for sink in self.sinks:
+            sink(table.columns, mode, step)
         if self.to_print != 0:
             print_table(table, title=f"{mode} step {step}", rows=self.to_print)
 

@@ -32,7 +32,7 @@ from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
-from .refusals import check_rewards, refuse_arguments, refuse_parallelism
+from .refusals import check_groups, check_rewards, refuse_arguments, refuse_parallelism
 from .setup import default_output_dir, prepare_policy
 from .world import World
 
@@ -106,6 +106,7 @@ class GRPOTrainer(RecordingTrainer):
         self.skips_idle_rows = self.world.size == 1 and not teaches_without_advantage(self.loss_options)
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)
+        check_groups(args, scorer)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.codec)
         old = assembly.needs_old_logprobs(args)
         annotator = Annotator(lambda: self.model_wrapped, self.token_scorer, old, self.reference)
