@@ -26,7 +26,8 @@ FOUND = [
     ("so it is 3</think>the answer is 8", "8"),
 ]
 NOT_FOUND = [
-    "", "   ", r"\boxed{24", r"\boxed{}", "<think>the answer is 4", "<think>4</think>", "Is it 9?", "It could be 15, 16 or 17.",
+    "", "   ", r"\boxed{24", r"\boxed{}", "<think>the answer is 4", "<think>4</think>", "Is it 9?",
+    "It could be 15, 16 or 17.",
     "8 8 8 8 8 8", r"The answer is not \boxed{7}", r"\boxed{7} is wrong.",
 ]  # fmt: skip
 

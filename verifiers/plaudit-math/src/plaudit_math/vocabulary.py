@@ -67,7 +67,8 @@ CONNECTORS = {"and": "and", "or": "or", "AND": "and", "OR": "or", "和": "and", 
 CURRENCY = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yuan", "₹": "rupee", "₽": "rouble", "₩": "won",
             "¢": "cent"}  # fmt: skip
 SHORT_WORDS = names(
-    "dne jan feb mar apr jun jul aug sep oct nov dec the ten one two six and for not but are you can may yes no is it in of to so as at be by or on if we he do "
+    "dne jan feb mar apr jun jul aug sep oct nov dec the ten one two six and for not but are you can may yes "
+    "no is it in of to so as at be by or on if we he do "
     "an all any per day way new out now how who why its has had was did get let put see say she him her our too "
     "use sum box red tea eat ate cat dog car man men boy sun mon tue wed thu fri sat odd top end low big few off "
     "own old none ans var lot row set map key cup east west four five nine zero half each both such that this "
