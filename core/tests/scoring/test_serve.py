@@ -192,7 +192,7 @@ def test_a_server_that_dies_costs_only_its_scores(score):
         ([f"{SERVED}:equal", "--host", "0.0.0.0"], TOKEN_VARIABLE),
         ([f"{SERVED}:equal", "--options", "equal"], "expected NAME="),
         ([f"{SERVED}:equal", "--options", 'other={"a": 1}'], "is not served"),
-        ([f"{SERVED}:live"], "needs live environments"),
+        ([f"{SERVED}:live"], "needs environments, which stays with the trainer"),
     ],
 )
 def test_serving_wrongly(arguments, message, capsys, monkeypatch):

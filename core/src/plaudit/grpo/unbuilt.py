@@ -43,7 +43,6 @@ UNBUILT: dict[str, str] = {
     "router_aux_loss_coef": "the load-balancing loss is not built yet; leave it out",
     "cast_lm_head_to_fp32": "a float32 head is not built yet; load the whole model in float32",
     "ds3_gather_for_generation": "DeepSpeed ZeRO-3 is not built yet; leave it out",
-    "log_completions_hub_repo": "uploading the table is not built yet; log_completions keeps it as parquet",
     "log_multimodal": "images are not built yet; leave it out",
     "use_liger_kernel": "leave it out: it replaces the forward that log-probs are computed with",
 }

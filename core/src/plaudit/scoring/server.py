@@ -34,8 +34,11 @@ class RewardServer:
         self, specs: Sequence[RewardSpec], *, token: str | None = None, max_mb: int = 64, max_rollouts: int = 4096
     ) -> None:
         for spec in specs:
-            if "environments" in spec.reward.component.signature.required:
-                raise UsageError(f"reward '{spec.name}' needs live environments and cannot be served")
+            live = sorted({"environments", "trainer_state"} & spec.reward.component.signature.required)
+            if live:
+                raise UsageError(
+                    f"reward '{spec.name}' needs {live[0]}, which stays with the trainer; it cannot be served"
+                )
         self._scorers = {spec.name: Scorer([spec], max_unscored_share=None) for spec in specs}
         self._token = token
         self._max_mb = max_mb
