@@ -44,9 +44,12 @@ format: setup    ## Format, and fix what can be fixed.
 docs: setup      ## Build the documentation into site/.
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: setup     ## The measured comparisons: golden vectors, learning beside TRL.
+bench: setup     ## The measured comparisons: golden vectors, learning and rewards beside TRL, sandboxes, maths.
 	$(BIN)/python benchmarks/golden.py core/tests/data/golden.json
 	$(BIN)/python benchmarks/learning.py --peer trl
+	$(BIN)/python benchmarks/rewards.py --peer trl
+	$(BIN)/python benchmarks/sandbox.py
+	$(BIN)/python benchmarks/math_verifier.py
 
 clean:           ## Remove .venv, caches and runs.
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache runs site
