@@ -1,0 +1,1 @@
+"""Writing a plugin and publishing it: packages from templates, and the checks before a release."""
