@@ -80,7 +80,7 @@ def test_every_fault_is_found_at_once(tmp_path):
 
 
 def test_a_package_that_does_not_build(tmp_path):
-    faults = broken(tmp_path, ("pyproject.toml", 'packages = ["src/plaudit_my_own"]', 'packages = ["src/nowhere"]'))
+    faults = broken(tmp_path, ("pyproject.toml", '"hatchling.build"', '"hatchling.nothing"'))
     assert set(faults) == {"build"}
 
 

@@ -138,7 +138,7 @@ def test_each_breach_of_a_reward_is_named(file, check_reward, name, check):
 
 
 def test_time_budget(file, check_reward):
-    with pytest.raises(AssertionError, match="the budget is 0.1 s"):
+    with pytest.raises(AssertionError, match="the budget is"):
         check_reward(f"{file}:slow", time_budget_s=0.1)
 
 

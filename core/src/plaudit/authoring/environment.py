@@ -14,10 +14,11 @@ OUTPUT_TAIL = 1500
 
 
 def run_command(command: Sequence[str], *, cwd: Path | None = None) -> str:
-    """The command's stdout. Raises UsageError with the end of what it said where it fails."""
+    """The command's stdout. Raises UsageError with the end of what it said, stdout last, where it fails."""
     done = subprocess.run(list(command), capture_output=True, text=True, check=False, cwd=cwd)
     if done.returncode:
-        raise UsageError((done.stderr.strip() or done.stdout.strip())[-OUTPUT_TAIL:].removeprefix("error: "))
+        said = "\n".join(part for part in (done.stderr.strip(), done.stdout.strip()) if part)
+        raise UsageError(said[-OUTPUT_TAIL:].removeprefix("error: "))
     return done.stdout
 
 
