@@ -8,7 +8,19 @@ from typing import Any
 
 # In the order in which they import one another.
 _MODULES = (
-    *("frames", "syscalls", "seccomp", "landlock", "workdir", "request", "report", "interpret", "confine", "host"),
+    *(
+        "frames",
+        "syscalls",
+        "seccomp",
+        "landlock",
+        "workdir",
+        "request",
+        "report",
+        "interpret",
+        "processes",
+        "confine",
+        "host",
+    ),
     *("session", "program", "pipes", "job", "watch", "outcome", "serve", "main"),
 )
 

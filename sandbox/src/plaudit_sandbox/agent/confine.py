@@ -6,15 +6,14 @@ the namespaces of `plaudit_sandbox.local` build on.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
-import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from . import landlock, seccomp, syscalls, workdir
+from . import landlock, processes, seccomp, syscalls, workdir
 from .request import Settings
 
 _FIRST_UID, _UIDS = 10_000, 50_000
@@ -56,6 +55,7 @@ class Confinement:
         self._ruleset = landlock.make_ruleset(_readable(options), _writable(options)) if options.landlock else None
         self._look_at = self._counted_at = 0.0
         self._others = 0
+        self._kill_all = self._choose_kill_all()
         syscalls.drop_bounding_set(keep_reading=self._reads_all)
         syscalls.no_new_privileges()
         if seccomp.supported():
@@ -67,12 +67,23 @@ class Confinement:
             os.chown(options.scratch, self._uid, self._uid)
         workdir.wipe(options.scratch)
 
+    def _choose_kill_all(self) -> Callable[[], None]:
+        """What reaches every process of a run at once, so that none can fork its way out; see `processes`."""
+        if os.getpid() == 1:
+            return processes.kill_everyone
+        if self._uid is not None:
+            return partial(processes.kill_user, self._uid)
+        if self._options.landlock and landlock.scopes_signals():
+            landlock.confine_signals()
+            return processes.kill_everyone
+        return processes.kill_tree
+
     def prepare(self, settings: Settings) -> None:
         """Before a run, in the agent."""
         now = time.monotonic()
         self._look_at = now + LOOK_EVERY_S
         if self._options.count_tasks and self._uid is None and now >= self._counted_at + _COUNT_EVERY_S:
-            self._others, self._counted_at = _tasks_of(os.getuid()), now
+            self._others, self._counted_at = processes.tasks_of(os.getuid()), now
 
     def begin(self, settings: Settings) -> None:
         """In the run's process, before its files are written."""
@@ -106,7 +117,7 @@ class Confinement:
         if now < self._look_at:
             return None
         self._look_at = now + LOOK_EVERY_S
-        if self._options.count_memory and resident_bytes(os.getpid()) > settings.memory:
+        if self._options.count_memory and processes.resident_bytes(os.getpid()) > settings.memory:
             return "memory", f"its processes together over {settings.memory >> 20} MiB"
         if self._options.count_disk and workdir.used_bytes(self._options.scratch) > settings.disk:
             return "output", f"its files together over {settings.disk >> 20} MiB"
@@ -118,7 +129,7 @@ class Confinement:
 
     def clean(self) -> None:
         """After a run: end whatever it left running, delete whatever it left lying."""
-        end_descendants(self._uid)
+        processes.end_descendants(self._kill_all)
         workdir.wipe(self._options.scratch)
 
 
@@ -160,113 +171,6 @@ def limit_cpu(cpu_s: float) -> None:
     """SIGXCPU after that many CPU seconds, rounded up, and SIGKILL a second later."""
     seconds = max(1, -int(-cpu_s // 1))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-
-
-def end_descendants(uid: int | None) -> None:
-    """Kill and reap all descendants of this process, which must be their subreaper or PID 1."""
-    while _reap_all():
-        if os.getpid() == 1:
-            _kill(-1)
-        elif uid is not None:
-            _kill_all_of(uid)
-        else:
-            for child in _children():
-                _kill(child)
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
-
-
-def end_strays(known: set[int]) -> None:
-    """Kill and reap every child of this process that is not `known`, and what they leave in turn."""
-    while strays := [pid for pid in _children() if pid not in known]:
-        for pid in strays:
-            _kill(pid)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-
-def _reap_all() -> bool:
-    """Reap what has ended; whether any child is left."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _kill_all_of(uid: int) -> None:
-    """kill(-1) as that uid reaches all its processes at once, so that none can fork its way out."""
-    helper = os.fork()
-    if helper == 0:
-        try:
-            os.setresuid(uid, uid, uid)
-            os.kill(-1, signal.SIGKILL)
-        finally:
-            os._exit(0)
-    os.waitpid(helper, 0)
-
-
-def resident_bytes(root: int) -> int:
-    """Resident memory of all descendants of the process `root`, in bytes."""
-    page = resource.getpagesize()
-    return sum(int(fields[21]) * page for pid in _descendants(root) if (fields := _fields(pid)))
-
-
-def _children() -> list[int]:
-    return [pid for pid, parent in _parents().items() if parent == os.getpid()]
-
-
-def _descendants(root: int) -> list[int]:
-    parents = _parents()
-    known, found = {root}, list[int]()
-    waiting = sorted(parents)
-    while True:
-        new = [pid for pid in waiting if parents[pid] in known]
-        if not new:
-            return found
-        known.update(new)
-        found += new
-        waiting = [pid for pid in waiting if pid not in known]
-
-
-def _parents() -> dict[int, int]:
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = _fields(int(name))
-            if fields:
-                found[int(name)] = int(fields[1])
-    return found
-
-
-def _fields(pid: int) -> list[bytes]:
-    """/proc/PID/stat from its third field on, so that the parent is 1 and the resident pages are 21; [] if gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()
-    except OSError:
-        return []
-
-
-def _tasks_of(uid: int) -> int:
-    """Threads of all processes of a user."""
-    total = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if os.stat(f"/proc/{name}").st_uid == uid:
-                    total += len(os.listdir(f"/proc/{name}/task"))
-            except OSError:
-                continue
-    return total
 
 
 def _readable(options: Options) -> list[str]:

@@ -16,6 +16,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _RIGHTS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _ALL_RIGHTS = (1 << 16) - 1
+_SCOPE_SIGNAL = 2
 _NETWORK_ABI, _SCOPE_ABI = 4, 6
 
 
@@ -27,6 +28,20 @@ def abi() -> int:
 def scopes_signals() -> bool:
     """Whether signals and abstract unix sockets can be confined too."""
     return abi() >= _SCOPE_ABI
+
+
+def confine_signals() -> None:
+    """Confine the signals of this process and its children to themselves, for good.
+
+    Raises OSError if its parent can still be signalled afterwards: kill(-1) would then reach the user's every process.
+    """
+    attributes = struct.pack("QQQ", 0, 0, _SCOPE_SIGNAL)
+    restrict(syscalls.check(syscalls.syscall(_CREATE, attributes, ctypes.c_size_t(24), 0), "landlock"))
+    try:
+        os.kill(os.getppid(), 0)
+    except PermissionError:
+        return
+    raise OSError("Landlock does not confine signals, though this kernel says so")
 
 
 def make_ruleset(read_only: Sequence[str], writable: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from plaudit_sandbox.agent import confine, seccomp, syscalls
+from plaudit_sandbox.agent import confine, processes, seccomp, syscalls
 from plaudit_sandbox.agent.request import Settings
 from plaudit_sandbox.agent.syscalls import check, libc
 from plaudit_sandbox.local import mounts
@@ -123,7 +123,7 @@ class NamespaceConfinement(confine.Confinement):
         if now < self._look_at:
             return None
         self._look_at = now + confine.LOOK_EVERY_S
-        if confine.resident_bytes(os.getpid()) > settings.memory:
+        if processes.resident_bytes(os.getpid()) > settings.memory:
             return "memory", f"its processes together over {settings.memory >> 20} MiB"
         return None
 
@@ -133,5 +133,5 @@ class NamespaceConfinement(confine.Confinement):
 
     def clean(self) -> None:
         """End what the run left, and drop its files with their mount."""
-        confine.end_descendants(None)
+        processes.end_descendants(processes.kill_everyone)
         mounts.unmount("/tmp")

@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from plaudit_sandbox.agent import confine, landlock, seccomp, syscalls
+from plaudit_sandbox.agent import landlock, processes, seccomp, syscalls
 from plaudit_sandbox.agent.confine import Confinement, Options
 from plaudit_sandbox.agent.frames import Channel, Closed
 from plaudit_sandbox.agent.serve import Agent
@@ -120,7 +120,7 @@ class Nursery:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(slot.pid, 0)
         # What it left is now a child of this process, because that is a subreaper.
-        confine.end_strays({other.pid for other in self._slots.values()})
+        processes.end_strays({other.pid for other in self._slots.values()})
         if slot.scratch is not None:
             shutil.rmtree(slot.scratch, ignore_errors=True)
         if slot.group is None:
