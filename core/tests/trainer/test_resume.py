@@ -24,7 +24,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = {"aligned", "in the middle of a cycle"}
+
+
+@pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
 def test_resumed_equals_uninterrupted(case, tmp_path):
     # 16 rows and at least 2 prompts a batch: six steps end one epoch and begin another in some cases.
     options = {**CASES[case], "max_steps": 6, "save_strategy": "steps", "save_steps": 3, "save_total_limit": None}

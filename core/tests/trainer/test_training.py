@@ -165,6 +165,18 @@ def test_printing_shows_the_asked_number_of_rows_and_changes_no_draw(tmp_path, c
     assert shown.count("├") == 2
 
 
+def test_evaluating_and_previewing_change_nothing_that_is_learnt(tmp_path):
+    def weights(folder, look, **options):
+        trainer = make_trainer(folder, **options)
+        if look:
+            trainer.generate_completions(ROWS[:3])
+        trainer.train()
+        return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+    options = {"eval_rows": ROWS[:4], "eval_strategy": "steps", "eval_steps": 1}
+    assert torch.equal(weights(tmp_path / "a", False), weights(tmp_path / "b", True, **options))
+
+
 def test_one_row_a_prompt_when_asked(tmp_path):
     make_trainer(tmp_path, log_completions=True, log_unique_prompts=True, num_completions_to_print=0).train()
     rows = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +18,13 @@ def ticks(count: int, *, rollouts: int) -> DataLoader:
     It has a generator of its own, so that starting an epoch draws nothing from the global random state.
     """
     return DataLoader(range(count * rollouts), batch_size=rollouts, collate_fn=_as_is, generator=torch.Generator())
+
+
+@contextmanager
+def random_state_kept(device: torch.device) -> Iterator[None]:
+    """What is drawn meanwhile changes nothing that is drawn later, so that evaluating changes no training run."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
 
 
 def generations_in_evaluation(args: Any) -> int:

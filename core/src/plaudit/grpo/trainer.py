@@ -21,7 +21,7 @@ from .batch import MicroBatch
 from .config import GRPOConfig
 from .datasets import check_datasets, check_prompt_lengths, only_prompts
 from .entropy import EntropyController
-from .evaluation import EvaluationRows, generations_in_evaluation, ticks
+from .evaluation import EvaluationRows, generations_in_evaluation, random_state_kept, ticks
 from .hooking import StepHooks
 from .idle_rows import active_stats, teaches_without_advantage
 from .logprobs import TokenScorer
@@ -198,7 +198,8 @@ class GRPOTrainer(RecordingTrainer):
         mode, prefix = self._mode, self._eval_prefix
         self._mode, self._eval_prefix = "eval", metric_key_prefix
         try:
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+            with random_state_kept(self.args.device):
+                return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._mode, self._eval_prefix = mode, prefix
 
@@ -215,4 +216,5 @@ class GRPOTrainer(RecordingTrainer):
     ) -> list[dict[str, Any]]:
         """Generate and score without an update: one record a completion, see `preview`. Each rank does all the rows."""
         at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
-        return preview(self.source.collector, rows, num_generations, temperature, at_once, self.state)
+        with random_state_kept(self.args.device):
+            return preview(self.source.collector, rows, num_generations, temperature, at_once, self.state)
