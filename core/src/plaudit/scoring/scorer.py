@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections import Counter
@@ -112,6 +113,11 @@ class Scorer:
         )
         self._sessions.append(session)
         return session
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that asynchronous rewards run on: tool calls and resets of environments belong there too."""
+        return self._pools.loop.loop
 
     def weights(self, step: int) -> tuple[float, ...]:
         """The K weights at a step."""

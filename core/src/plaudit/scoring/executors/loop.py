@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
 from typing import Any
 
 from plaudit.scoring.clock import Clock
@@ -106,10 +105,6 @@ class LoopExecutor:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The running loop; started on first use."""
         return self._running().loop
-
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine on the loop and wait for its result, from any other thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def submit(self, attempt: Attempt) -> None:
         """Start an attempt on the loop."""
