@@ -187,9 +187,15 @@ class Atoms(Functions):
         return inside[2] if inside[0] == "list" else (inside,)
 
 
+def _is_short_word(letters: str) -> bool:
+    """the, The; NO and BO are segments."""
+    lowered = letters.lower()
+    return lowered in vocabulary.SHORT_WORDS and letters in (lowered, lowered.capitalize())
+
+
 def is_product(letters: str) -> bool:
     """May letters in a row be a product of variables, rather than a word?"""
-    if not letters.isascii() or len(letters) > 6 or letters.lower() in vocabulary.SHORT_WORDS:
+    if not letters.isascii() or len(letters) > 6 or _is_short_word(letters):
         return False
     if len(letters) <= 3:
         return len(letters) < 3 or not letters.isupper()
@@ -206,7 +212,9 @@ def _bracketed(opening: str, closing: str, inside: Node) -> Node:
         return ("tuple", items)
     if opening == "⟨":
         return ("tuple", items)
-    if opening in ("{set", "{"):
+    if opening == "{":
+        return inside
+    if opening == "{set":
         return ("set", items)
     if (opening, closing) == ("[", "]"):
         return ("bracket", items)

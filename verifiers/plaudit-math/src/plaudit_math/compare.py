@@ -118,15 +118,26 @@ def _named(gold: Node, answer: Node, policy: Policy) -> bool | None:
     elif len(set(names)) == 1:
         value = ("list", "or", tuple(item for _, item in pairs))
     elif len(set(names)) == len(names) and other[0] in ("tuple", "list"):
+        if _indexed(names):
+            return same(("list", ",", tuple(item for _, item in pairs)), ("list", ",", other[-1]), policy)
+        written: Node = ("tuple", tuple(item for _, item in pairs))
+        other = ("tuple", other[-1])
+        if left and same(written, other, policy):
+            return True
         if all(name[0] == "sym" and len(name[1]) == 1 for name in names):
             pairs = sorted(pairs, key=lambda pair: pair[0][1])
         value = ("tuple", tuple(item for _, item in pairs))
-        other = ("tuple", other[-1])
     else:
         return False
     if len(pairs) == 1 and value[0] == "tuple" and names[0][0] == "tuple":
         return None
     return same(value, other, policy) if left else same(other, value, policy)
+
+
+def _indexed(names: list[Node]) -> bool:
+    """x_1, x_2: solutions for one unknown, in any order."""
+    bases = {str(name[1]).partition("_")[0] for name in names if name[0] == "sym" and "_" in name[1]}
+    return len(bases) == 1 and all(name[0] == "sym" and "_" in name[1] for name in names)
 
 
 def _set_of(gold: Node, answer: Node, policy: Policy) -> bool | None:
@@ -227,6 +238,8 @@ def _ratio(gold: Node, answer: Node, policy: Policy) -> bool:
         left, right = gold[1], answer[1]
         if len(left) != len(right) or policy.is_time:
             return False
+        if any(part == nodes.ZERO for part in (*left, *right)):
+            return all(same(a, b, policy) for a, b in zip(left, right, strict=True))
         crossed = zip(left[1:], right[1:], strict=True)
         return all(same(("mul", left[0], b), ("mul", right[0], a), policy) for a, b in crossed)
     ratio, other = (gold, answer) if gold[0] == "ratio" else (answer, gold)

@@ -19,14 +19,24 @@ def is_name(node: Node) -> bool:
         return True
     if node[0] == "fn" and node[1].startswith("call "):
         return True
+    if node[0] == "ratio":
+        return all(is_name(part) for part in node[1])
+    if node[0] == "div":
+        return all(part[0] == "mul" and is_name(part) for part in node[1:])
     if node[0] == "mul":
         return all(part[0] == "sym" and len(part[1]) == 1 and part[1].isupper() for part in node[1:])
     return node[0] == "fn" and bool(nodes.symbols(node)) and node[1] not in ("root", "factorial", "binom")
 
 
+def exact_part(relation: Node) -> Node:
+    """x = 1/3 ≈ 0.33 without its approximations."""
+    place = relation[1].index("≈") if "≈" in relation[1] else 0
+    return ("rel", relation[1][:place], relation[2][: place + 1]) if place else relation
+
+
 def assigned(relation: Node) -> tuple[Node, Node] | None:
     """(name, value) of x = 3, 3 = x, S = ½ab = 12; None for other equations and for contradicting chains."""
-    operators, sides = relation[1], relation[2]
+    _, operators, sides = exact_part(relation)
     if any(operator not in ("=", "≈") for operator in operators):
         return None
     worked_out = len(sides) > 2 and all(side[0] in nodes.SCALARS and not nodes.symbols(side) for side in sides[-2:])
@@ -51,6 +61,9 @@ def closed_value(relation: Node) -> Node | None:
         return None
     if any(side[0] not in nodes.SCALARS or nodes.symbols(side) for side in sides):
         return None
+    if operators[0] == "≈":
+        return sides[0]
+    sides = exact_part(relation)[2]
     return sides[-1] if all(same_value(sides[0], side) for side in sides[1:]) else None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plaudit_math import scope, words
-from plaudit_math.boxes import boxes
+from plaudit_math.extract import extract
+from plaudit_math.policy import Policy
 from plaudit_math.reading import Reading, read
 
 MAX_TEXT = 20_000
@@ -19,8 +20,8 @@ def gold_texts(reference: Any) -> list[str]:
         return []
     text = reference if isinstance(reference, str) else str(reference)
     if "\\boxed" in text or "\\fbox" in text:
-        found = [box.content for box in boxes(text) if box.content]
-        return [found[-1]] if found else []
+        found = extract(text, Policy(scope="all"))
+        return [found.text] if found.text and found.text.strip() else []
     if "####" in text:
         text = text[text.rfind("####") + 4 :]
     text = scope.answer_part(text) or text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-SHORT_GAP = 25
+SHORT_GAP = 30
 
 _CONNECTOR = re.compile(
-    r"(?:\\text\s*\{|\\quad|\\qquad|\\[,;: ]|\b(?:and|or|as well as|und|et|ou)\b|[\s,;&$.}*~(){\[\]或和、/|-])*",
+    r"(?:\\text\s*\{|\\quad|\\qquad|\\[,;: ]|\b(?:and|or|as well as|und|et|ou)\b|[\s,;&$.}*~(){\[\]\\或和、/|-])*",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(

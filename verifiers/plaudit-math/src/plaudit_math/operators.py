@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plaudit_math import nodes
-from plaudit_math.failures import NeedsWorker, Undefined
+from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
 from plaudit_math.nodes import Node
 from plaudit_math.numeric import Evaluator
 from plaudit_math.precise import PreciseNumbers
@@ -18,6 +18,15 @@ class OperatorEvaluator(Evaluator):
     """Evaluates what `Evaluator` leaves to the worker. `certain` falls where no error is known."""
 
     certain = True
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """Far out in an integral a falling exponential is zero."""
+        try:
+            return super().power(base, exponent)
+        except TooLarge:
+            if (exponent < 0) == (abs(base) > 1):
+                return self.numbers.context.zero
+            raise
 
     def bound(self, node: Node) -> Any:
         if node == nodes.INFINITY:

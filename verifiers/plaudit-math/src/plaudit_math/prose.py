@@ -43,6 +43,7 @@ _DOUBT = re.compile(
     r"doesn't)\b|\?|可能|不是|或",
     re.IGNORECASE,
 )
+_DENIAL = re.compile(r"\b(?:not|either|neither|nor|maybe|perhaps|possibly|might|or)\b|n't|\?", re.IGNORECASE)
 _PLEASANTRY = re.compile(
     r"(?:i )?(?:hope|let me know|feel free|ask|good luck|happy to|if you have|please|thank|glad|enjoy|have a|cheers)",
     re.IGNORECASE,
@@ -95,13 +96,20 @@ def usable(segment: str) -> str:
     segment = _COPULA.sub("", segment.rstrip(".。*_`").strip())
     if not segment or mathematical(segment):
         return segment
+    doubtful = _DOUBT.search(segment)
+    said = re.split(r"\b(?:is|are|equals)\b", segment)[-1].strip()
+    if not _DENIAL.search(segment) and said and said != segment and mathematical(said):
+        return said
     inline = inline_answer(segment)
     if inline is not None:
         return inline
-    if not _DOUBT.search(segment):
+    if not doubtful:
         cut = _CUT.search(segment)
         if cut and cut.start() and mathematical(segment[: cut.start()]):
             return segment[: cut.start()].strip()
+        numbers = [found[0] for found in _NUMBER.finditer(segment)]
+        if len(numbers) == 1 and len(segment.split()) > 3:
+            return numbers[0]
     return segment
 
 
@@ -141,7 +149,8 @@ def unmarked(text: str) -> str | None:
             return plain_whole
         if len(whole.split()) <= 3 and _only_words(whole) and read(plain_whole).nodes:
             return _last_words(whole) or plain_whole
-    for sentence in _sentences_from_the_end(whole[-TAIL:]):
+    whole = _DISPLAY.sub(lambda block: block[0].replace("\n", " "), whole[-TAIL:])
+    for sentence in _sentences_from_the_end(whole):
         return _from_sentence(sentence)
     return _last_words(whole)
 

@@ -30,10 +30,11 @@ class Reading(NamedTuple):
 
 
 _INTEGER = re.compile(r"[-+]?\d{1,15}")
+_DOUBLED = re.compile(r"\\\\(?=[A-Za-z{},!])")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\\text\{)?\s*([ap])?\.?\s*(?:m\.?)?\}?", re.IGNORECASE)
 _EUROPEAN = re.compile(r"([-+]?)(\d{1,3}(?:\.\d{3})+),(\d+)|([-+]?)(\d{1,3}(?:\.\d{3}){2,})()")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d{1,2}|[-+]?\d+,\d{4,}")
+_DECIMAL_COMMA = re.compile(r"[-+]?0,\d+|[-+]?\d+,\d{1,2}|[-+]?\d+,\d{4,}")
 _DOLLARS = re.compile(r"(?<!\\)\$")
 _DISPLAY = re.compile(r"(?<!\\)\\[()\[\]]")
 _MONEY = re.compile(r"[-+]?\$\s*-?[\d.]")
@@ -85,6 +86,8 @@ def tidy(text: str) -> str:
         for opening, closing in _WRAPPED:
             if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
                 text = text[len(opening) : -len(closing)]
+    if "\\\\" in text and "\\begin" not in text:
+        text = _DOUBLED.sub(r"\\", text)
     if "$" in text:
         if text.count("$") % 2 and _MONEY.match(text):
             return text.replace("$", "\\$", 1)

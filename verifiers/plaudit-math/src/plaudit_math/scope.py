@@ -22,7 +22,7 @@ _OPENERS = (
     "[THINK]",
     "<seed:think>",
 )
-_STOPS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "</s>", "<|end|>", "<eos>", "<end_of_turn>")
+_STOPS = ("<|im_end|>", "<|im_start|>user", "<|eot_id|>", "<|endoftext|>", "</s>", "<|end|>", "<eos>", "<end_of_turn>")
 
 
 def final_part(text: str) -> str:
@@ -51,9 +51,9 @@ def answer_part(text: str) -> str | None:
 
 
 def without_stop_marks(text: str) -> str:
-    """Chat templates' end marks that were decoded into the text."""
-    text = text.rstrip()
+    """What stands before the first end mark of a chat template that was decoded into the text."""
     for mark in _STOPS:
-        if text.endswith(mark):
-            text = text[: -len(mark)].rstrip()
-    return text
+        place = text.find(mark)
+        if place > 0 and text[:place].strip():
+            text = text[:place]
+    return text.rstrip()

@@ -88,6 +88,14 @@ def _list(node: Node) -> Node:
         items = (first, *(
             item if item[0] not in nodes.SCALARS else ("rel", first[1], (first[2][0], item)) for item in items[1:]
         ))  # fmt: skip
+    if (
+        first[0] == "rel"
+        and first[1] == ("=",)
+        and first[2][0][0] == "tuple"
+        and all(i[0] == "tuple" for i in items[1:])
+    ):
+        items = (first[2][1], *items[1:])
+        first = items[0]
     if first[0] in nodes.SCALARS or (first[0] == "rel" and first[1] == ("=",)):
         items = (first, *(item for item in items[1:] if not _side_condition(item)))
     if items[-1][0] == "cong" and items[-1][1] is None:

@@ -36,12 +36,13 @@ _TOKEN = re.compile(
 _SAME_OP = {"**": "^", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "->": "→", "=>": "→", "<=>": "↔", "<->": "↔",
             "&&": "∧", "...": "…", "\u201c": '"'}  # fmt: skip
 _GROUPED = re.compile(
-    r"(?<![\d.])\d{1,3}(?:(?:\{,\}|\\!,\\!|\\!,|,\\!|\{\\,\}|\{,\}\\!|\\,|\\;|\\ |~| |')\d{3}){1,9}(?![\d])"
+    r"(?<![\d.])\d{1,3}(?:(?:\{,\}|\\!,\\!|\\!,|,\\!\s?|\{\\,\}|\{,\}\\!|\\,|\\;|\\ |~| |')\d{3}){1,9}(?![\d])"
 )
 _NOT_DIGIT = re.compile(r"[^\d]")
 _BRACE_DECIMAL = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _LETTER_TIMES = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d) [xX] (?=\d)")
 _CHOOSE = re.compile(r"(?:\{\})?[_^]\{?(\w{1,9})\}?\s*(?:\\mathrm\s*)?\{?([CP])\}?_\{?(\w{1,9})\}?")
+_RUN_ON = ("qquad", "quad")
 _NUMERAL = re.compile(r"(?<![A-Za-z\d_{])([0-9A-F]{2,40})_\{?(1[1-6])\}?(?!\d)")
 _NOT_EQUAL = re.compile(r"\\not\s*=")
 
@@ -153,6 +154,8 @@ def _command(name: str, text: str, position: int, tokens: list[Token], spaced: b
         )
     elif name in v.FUNCTION_NAMES:
         tokens.append(Token("fn", v.FUNCTION_SAME.get(name, name), spaced))
+    elif head := next((known for known in _RUN_ON if name.startswith(known)), ""):
+        return position - len(name) + len(head), True
     else:
         tokens.append(Token("cmd", name, spaced))
     return position, False

@@ -135,8 +135,11 @@ def _judge(golds: list[Reading], answer: Reading, text: str, how: str, policy: P
 def _any_same(golds: tuple[Node, ...], answers: tuple[Node, ...], policy: Policy) -> bool:
     """Any reading of the one with any reading of the other; what only symbolic mathematics can tell comes last."""
     waiting = []
+    clocks = golds[0][0] == answers[0][0] == "time" if golds and answers else False
     for gold in golds:
         for answer in answers:
+            if clocks and gold[0] == answer[0] == "ratio":
+                continue
             try:
                 if same(gold, answer, policy):
                     return True
