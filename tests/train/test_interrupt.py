@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,9 +16,9 @@ import pytest
 LIMIT_S = 120
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "plaudit", "train", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **variables}
     return subprocess.Popen(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -74,3 +75,20 @@ def test_second_ctrl_c_ends_at_once(running, run_folder):
     assert time.monotonic() - began < LIMIT_S / 2
     assert output.endswith("interrupted\n")
     assert "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_one_of_two_ranks_stops_both_after_the_same_step(run_folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        start(run_folder, "run.toml", "--set", "config.max_steps=400", **world, RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in range(2)
+    ]
+    wait_for("step 1/400", ranks[0])
+    ranks[1].send_signal(signal.SIGINT)
+    ended = [finish(rank) for rank in ranks]
+    assert [code for code, _ in ended] == [130, 130]
+    assert "stopped; the checkpoint is run/checkpoint-" in ended[0][1]

@@ -33,7 +33,8 @@ class Interruption(TrainerCallback):
             signal.signal(signal.SIGINT, self._before)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """Save and stop after the step in which the signal came."""
+        """Save and stop after the step in which the signal came, all ranks after the same one."""
+        self.requested = _on_any_rank(self.requested, args)
         if self.requested:
             control.should_save = True
             control.should_training_stop = True
@@ -44,3 +45,14 @@ class Interruption(TrainerCallback):
             raise KeyboardInterrupt
         self.requested = True
         print(NOTICE, file=sys.stderr, flush=True)
+
+
+def _on_any_rank(flag: bool, args: Any) -> bool:
+    """Whether the flag is set on any rank: the signal may reach one before the others."""
+    if args.world_size == 1:
+        return flag
+    import torch
+
+    raised = torch.tensor([int(flag)], device=args.device)
+    torch.distributed.all_reduce(raised, op=torch.distributed.ReduceOp.MAX)
+    return bool(raised.item())
