@@ -55,22 +55,22 @@ async def test_wrong_options(name: str, options: dict[str, object], message: str
 
 
 async def test_it_refuses_rather_than_run_unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
-    from plaudit_sandbox.local import backend
+    from plaudit_sandbox.local import client
 
-    monkeypatch.setattr(backend, "_BOOT", backend._BOOT.replace("main(**", "import os; os.abort(); main(**"))
+    monkeypatch.setattr(client, "_BOOT", client._BOOT.replace("main(**", "import os; os.abort(); main(**"))
     with pytest.raises(SandboxError):
         async with open_sandbox("local", max_slots=1):
             pass
 
 
 async def test_the_message_of_a_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    from plaudit_sandbox.local import backend
+    from plaudit_sandbox.local import client
 
     broken = "from plaudit_sandbox.local import namespaces, nursery\nfrom plaudit_sandbox.agent import landlock\n"
     broken += (
         "def refuse(*a): raise PermissionError(1, 'not here')\nnamespaces.enter = refuse\nlandlock.abi = lambda: 0\n"
     )
-    monkeypatch.setattr(backend, "_BOOT", backend._BOOT.replace("main(**", broken + "main(**"))
+    monkeypatch.setattr(client, "_BOOT", client._BOOT.replace("main(**", broken + "main(**"))
     with pytest.raises(SandboxRefused, match=r"namespaces: .*not here.*landlock: .*docker or e2b.*allow_unsafe=True"):
         async with open_sandbox("local", max_slots=1):
             pass
@@ -153,12 +153,13 @@ def test_a_forked_child_has_a_pool_of_its_own(open_local: OpenBox) -> None:
                 async with open_sandbox("local", max_slots=1) as own:
                     print((await own.run("print('child')")).text, end="", flush=True)
             asyncio.run(child())
+            print(asyncio.run(box.run("print('child by the same box')")).text, end="", flush=True)
             os._exit(0)
         os.wait()
         print(asyncio.run(box.run("print('parent again')")).text, end="", flush=True)
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "parent\nchild\nparent again\n", done.stderr
+    assert done.stdout == "parent\nchild\nchild by the same box\nparent again\n", done.stderr
 
 
 async def test_preloaded_modules_are_there(open_local: OpenBox) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -35,6 +36,7 @@ class Box:
         self._engine, self._retries = engine, retries
         self._acquire, self._release = acquire, release
         self._pool: Pool | None = None
+        self._process = os.getpid()
         self._closed = False
         self._work: set[asyncio.Task[Any]] = set()
         self._starting = _EngineLock()
@@ -79,8 +81,8 @@ class Box:
         async with self._starting.get():
             if self._closed:
                 raise SandboxError("this sandbox is closed; open another")
-            if self._pool is None:
-                self._pool = await self._acquire()
+            if self._pool is None or self._process != os.getpid():
+                self._pool, self._process = await self._acquire(), os.getpid()
             return self._pool
 
     async def _run(self, request: Request) -> Result:

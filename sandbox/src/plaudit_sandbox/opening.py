@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import entry_points
@@ -88,6 +89,15 @@ def _box(backend: str, limits: Limits | None, retries: int, options: dict[str, A
                 await pool.close()
 
     return Box(engine, acquire, release, limits or Limits(), retries)
+
+
+def _forget() -> None:
+    """In a forked child: the agents are the parent's, and their sockets are closed here."""
+    _pools.clear()
+    _opening.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 async def _close_all() -> None:
