@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from plaudit_math import budget
 from plaudit_math.failures import TooLarge, Undefined
-from plaudit_math.nodes import Node, substitute
+from plaudit_math.nodes import Node, contains, substitute
 
-MAX_BITS = 60_000
+MAX_BITS = 200_000
 MAX_FACTORIAL = 3_000
-MAX_TERMS = 4_000
+MAX_TERMS = 2_000
+MAX_NESTED_TERMS = 100
 
 
 def rational(node: Node) -> Fraction | None:
@@ -25,7 +27,7 @@ def rational(node: Node) -> Fraction | None:
 
 def _checked(value: Fraction) -> Fraction:
     if value.numerator.bit_length() > MAX_BITS or value.denominator.bit_length() > MAX_BITS:
-        raise TooLarge("a number of more than sixty thousand bits")
+        raise TooLarge("a number of more than 200,000 bits")
     return value
 
 
@@ -129,10 +131,12 @@ def _series(node: Node) -> Fraction | None:
     first, last = rational(low), rational(high)
     if first is None or last is None or first.denominator != 1 or last.denominator != 1:
         return None
-    if last - first > MAX_TERMS:
+    nested = contains(body, "sum", "prod")
+    if last - first > (MAX_NESTED_TERMS if nested else MAX_TERMS):
         return None
     total = Fraction(0 if name == "sum" else 1)
     for index in range(int(first), int(last) + 1):
+        budget.check()
         value = rational(substitute(body, variable, ("num", Fraction(index))))
         if value is None:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from plaudit_math import budget
 from plaudit_math.failures import TooLarge
 from plaudit_math.nodes import SCALARS, Node
 from plaudit_math.policy import Policy
@@ -55,6 +56,7 @@ def _unordered(left: Sequence[Node], right: Sequence[Node], policy: Policy, same
         return False
     rest = list(right)
     for item in left:
+        budget.check()
         place = next((place for place, other in enumerate(rest) if same(item, other, policy)), None)
         if place is None:
             return False

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from plaudit_math import exact
+from plaudit_math import budget, exact
 from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
-from plaudit_math.nodes import Node, substitute
+from plaudit_math.nodes import Node, contains, substitute
 
 MAX_MAGNITUDE = 1e300
-MAX_TERMS = 3_000
+MAX_TERMS = 2_000
+MAX_NESTED_TERMS = 100
 
 
 class Evaluator:
@@ -121,7 +122,8 @@ class Evaluator:
 
     def terms(self, node: Node) -> list[Node]:
         first, last = self.whole(node[2]), self.whole(node[3])
-        if last - first > MAX_TERMS:
+        budget.check()
+        if last - first > (MAX_NESTED_TERMS if contains(node[4], "sum", "prod") else MAX_TERMS):
             raise NeedsWorker("a long sum")
         return [substitute(node[4], node[1], ("num", Fraction(index))) for index in range(first, last + 1)]
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from plaudit_math import exact, nodes
+from plaudit_math import budget, exact, nodes
 from plaudit_math.canonical import canonical
 from plaudit_math.derive import derivative
 from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
@@ -32,6 +32,7 @@ def same_value(left: Node, right: Node) -> bool:
     """True if the two agree wherever both are defined. Raises NeedsWorker if only symbolic mathematics can tell."""
     if left == right:
         return True
+    budget.check()
     try:
         first, second = exact.rational(left), exact.rational(right)
     except TooLarge:

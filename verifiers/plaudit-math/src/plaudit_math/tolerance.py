@@ -10,8 +10,7 @@ from plaudit_math.failures import NeedsWorker, TooLarge, Undefined
 from plaudit_math.nodes import Node, contains, symbols
 from plaudit_math.numeric import Evaluator
 
-MIN_GOLD_DIGITS = 2
-MIN_GOLD_DIGITS_FOR_DECIMALS = 4
+MIN_GOLD_DIGITS = 3
 
 
 class Decimal(NamedTuple):
@@ -52,15 +51,15 @@ def close(gold: Node, answer: Node, *, min_digits: int, gold_precision: bool) ->
     """May one stand for the other although they are not equal?
 
     An exact number that has no finite decimal may be written with `min_digits` significant digits, rounded or cut off
-    (either way round). With `gold_precision` a decimal gold is met by anything that rounds to it.
+    (either way round). With `gold_precision` a decimal gold of three digits or more is met by an exact number, or by a
+    decimal of two digits more, that rounds to it.
     """
     if symbols(gold) or symbols(answer):
         return False
     gold_decimal, answer_decimal = written_decimal(gold), written_decimal(answer)
     if gold_decimal and answer_decimal:
-        longer = answer_decimal.digits > gold_decimal.digits and answer_decimal.step < gold_decimal.step
-        wide = gold_decimal.digits >= MIN_GOLD_DIGITS_FOR_DECIMALS
-        return gold_precision and longer and wide and _rounds(answer_decimal.value, gold_decimal)
+        longer = answer_decimal.step * 100 <= gold_decimal.step and gold_decimal.digits >= MIN_GOLD_DIGITS
+        return gold_precision and longer and _rounds(answer_decimal.value, gold_decimal)
     if gold_decimal is None and answer_decimal is None:
         return False
     written, other = (gold_decimal, answer) if gold_decimal else (answer_decimal, gold)

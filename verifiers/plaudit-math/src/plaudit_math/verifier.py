@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from plaudit import UsageError, Verdict, completion_text, verifier
 
+from plaudit_math import budget
 from plaudit_math.compare import same
 from plaudit_math.extract import extract
 from plaudit_math.failures import NeedsWorker, TooLarge, Undefined, Unreadable
@@ -25,6 +26,7 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 MAX_PROMPT = 20_000
+_LEAST_S = 0.2
 
 
 @verifier(version="1", executor="process", timeout_s=30.0)
@@ -58,6 +60,7 @@ def verify(
         scope, require_box, units, convert_units, bare_percent, decimal_digits, gold_precision, float(rel_tol),
         any_variable, log_base, strict_forms, float(timeout_s),
     )  # fmt: skip
+    budget.begin(policy.timeout_s)
     golds = [read_gold(text) for text in gold_texts(reference)]
     if not golds:
         return Verdict.abstain("the reference is empty")
@@ -122,7 +125,7 @@ def _judge(golds: list[Reading], answer: Reading, text: str, how: str, policy: P
         if gold.key and gold.key == answer.key:
             return Verdict.right(f"{how}: the same text as the reference", extracted=extracted)
         reason = unable(gold)
-        if reason and (answer.nodes or not _by_library(gold, answer, policy)):
+        if reason and (answer.nodes or not _by_library(gold, answer)):
             unreadable.append(reason)
         elif reason or _any_same(gold.nodes, answer.nodes, policy):
             return Verdict.right(f"{how}: equal to the reference", extracted=extracted)
@@ -151,15 +154,12 @@ def _any_same(golds: tuple[Node, ...], answers: tuple[Node, ...], policy: Policy
         return False
     from plaudit_math.worker import symbolically_same
 
-    return symbolically_same(waiting[:2], policy.timeout_s)
+    return symbolically_same(waiting[:2], max(_LEAST_S, budget.left()))
 
 
-def _by_library(gold: Reading, answer: Reading, policy: Policy) -> bool:
+def _by_library(gold: Reading, answer: Reading) -> bool:
     """Two answers in a notation that only math-verify may know."""
     from plaudit_math.worker import library_same
 
-    return (
-        bool(gold.key and answer.key)
-        and len(gold.key) < 500 > len(answer.key)
-        and library_same(gold.key, answer.key, policy.timeout_s)
-    )
+    short = bool(gold.key and answer.key) and len(gold.key) < 500 > len(answer.key)
+    return short and library_same(gold.key, answer.key, max(_LEAST_S, budget.left()))
