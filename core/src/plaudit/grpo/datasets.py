@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import UsageError
 from ..scoring.inputs import check_columns
 from ..scoring.spec import RewardSpec
-from .prompts import RESERVED_COLUMNS, PromptCodec, as_row
+from ..types import Row
+from .prompts import RESERVED_COLUMNS, PromptCodec
 
 # What a chat template may add to a prompt, generously.
 TEMPLATE_TOKENS = 512
@@ -61,14 +62,23 @@ def check_prompt_lengths(train: Any, evaluation: Any, codec: PromptCodec) -> Non
     if codec.max_prompt_tokens is None:
         return
     for label, dataset in _labelled(train, evaluation):
-        for place, row in enumerate(dataset):
+        for place, prompt in enumerate(_prompts(dataset)):
             # A token stands for at least a byte, so only prompts with more bytes than that need to be encoded.
-            if len(str(row["prompt"]).encode()) + TEMPLATE_TOKENS <= codec.max_prompt_tokens:
+            if len(str(prompt).encode()) + TEMPLATE_TOKENS <= codec.max_prompt_tokens:
                 continue
             try:
-                codec.encode([as_row(row)])
+                codec.encode([Row(prompt)])
             except UsageError as error:
                 raise UsageError(f"row {place} of {label}: {error}") from None
+
+
+def _prompts(dataset: Any) -> Iterator[Any]:
+    """Every prompt, read in batches where the dataset can: row by row a large one takes minutes."""
+    if hasattr(dataset, "select_columns"):
+        for batch in dataset.select_columns(["prompt"]).iter(1000):
+            yield from batch["prompt"]
+    else:
+        yield from (row["prompt"] for row in dataset)
 
 
 def _labelled(train: Any, evaluation: Any) -> Iterator[tuple[str, Any]]:

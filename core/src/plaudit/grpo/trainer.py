@@ -12,6 +12,7 @@ from accelerate.utils import set_seed
 from torch import nn
 from torch.utils.data import DataLoader, SequentialSampler
 from transformers import TrainerCallback
+from transformers.trainer_utils import TrainOutput
 
 from ..errors import UsageError
 from ..scoring.scorer import Scorer
@@ -114,6 +115,16 @@ class GRPOTrainer(RecordingTrainer):
         self.add_callback(StepHooks())
         self.start_recording()
 
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Train from the first row, or from where a checkpoint stopped (True = the last one in output_dir)."""
+        self.source.restart()
+        return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
+
     # One step: the Trainer's loop calls training_step, which asks for inputs and then for the loss.
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Any) -> torch.Tensor:
@@ -172,7 +183,6 @@ class GRPOTrainer(RecordingTrainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """One tick a micro-batch, as many as the dataset gives in an epoch."""
-        self.source.restart()
         rollouts = self.args.per_device_train_batch_size * self.world.size
         return ticks(self.source.micro_batches_per_epoch, rollouts=rollouts)
 
