@@ -95,6 +95,13 @@ def test_a_run_is_not_replaced_unless_asked(train, run_folder, capsys):
     assert (run_folder / "run" / "notes.txt").read_text() == "mine"
 
 
+def test_a_run_that_failed_at_once_can_be_started_again(train, run_folder, capsys):
+    (run_folder / "short.py").write_text("def short(completions, **columns):\n    return [1.0]\n")
+    assert train("reward.0.name=./short.py:short") == 2
+    assert (run_folder / "run" / "run.toml").exists()
+    assert train("config.max_steps=1") == 0
+
+
 def test_two_tasks_each_with_its_own_verifier(train, run_folder, capsys):
     import pyarrow.parquet as pq
 

@@ -68,8 +68,8 @@ class RunFolder:
         return [path for _, path in sorted(found)]
 
     def holds_run(self) -> bool:
-        """Whether a run has written here."""
-        return self.run_file.exists() or self.metrics.exists() or bool(self.checkpoints())
+        """Whether a run has left results here; one that ended before its first step has not."""
+        return self.metrics.exists() or self.heldout.exists() or bool(self.checkpoints())
 
     def find_checkpoint(self, asked: str) -> Path:
         """The checkpoint to resume from: the latest for "latest", else that folder. Raises UsageError."""
