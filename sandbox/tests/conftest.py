@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -27,7 +28,10 @@ def keep_local_warm() -> Callable[[str], None]:
         if tier not in held:
             held[tier] = None
             try:
-                asyncio.run(shared_sandbox("local", tier=tier).start())  # type: ignore[attr-defined]
+                # In a thread, because the fixture that asks may run on a loop of its own.
+                box = shared_sandbox("local", tier=tier)
+                with ThreadPoolExecutor(1) as executor:
+                    executor.submit(lambda: asyncio.run(box.start())).result()  # type: ignore[attr-defined]
             except SandboxRefused as refused:
                 held[tier] = refused
         if held[tier] is not None:

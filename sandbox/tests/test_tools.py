@@ -6,7 +6,6 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from plaudit_sandbox import Limits
 from plaudit_sandbox.doctor import HELP, add_arguments, run
 from plaudit_sandbox.tools import SandboxTools, shorten
 
@@ -14,7 +13,7 @@ from plaudit_sandbox.tools import SandboxTools, shorten
 @pytest.fixture
 async def tools(keep_local_warm: Callable[[str], None]) -> AsyncIterator[SandboxTools]:
     keep_local_warm("namespaces")
-    made = SandboxTools(tier="namespaces", limits=Limits(timeout_s=10, memory_mb=512), max_characters=400)
+    made = SandboxTools(tier="namespaces", timeout_s=10, memory_mb=512, max_characters=400)
     yield made
     await made.close()
 
@@ -50,7 +49,7 @@ async def test_a_reset_begins_anew(tools: SandboxTools) -> None:
 
 
 async def test_what_runs_too_long_says_so() -> None:
-    hasty = SandboxTools(limits=Limits(timeout_s=0.5))
+    hasty = SandboxTools(timeout_s=0.5)
     try:
         assert (await hasty.bash("echo begun; sleep 60")).startswith("begun\n")
         assert "timeout" in await hasty.python("while True: pass")

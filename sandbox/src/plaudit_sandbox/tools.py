@@ -29,7 +29,6 @@ from plaudit_sandbox.opening import shared_sandbox
 from plaudit_sandbox.protocol import Program, Sandbox, Session
 from plaudit_sandbox.result import Result
 
-DEFAULT_LIMITS = Limits(timeout_s=30, memory_mb=1024)
 _BASH = """\
 exec 2>&1
 set -a
@@ -42,19 +41,22 @@ trap 'keep > ~/.bash_state.new; mv -f ~/.bash_state.new ~/.bash_state' EXIT
 class SandboxTools:
     """One rollout's Python and bash. State lasts from one `reset` to the next, or to `close`.
 
-    backend, limits, options: as for `open_sandbox`; the process's shared sandbox is used, so that many rollouts share
-    one pool. sandbox: use this one instead. max_characters: of what a tool returns; of more, the middle is left out.
+    backend, options: as for `open_sandbox`; the process's shared sandbox is used, so that many rollouts share one pool.
+    timeout_s, memory_mb: of one call. max_characters: of what a tool returns; of more, the middle is left out.
+    sandbox: use this one instead of the shared one; its own limits hold.
     """
 
     def __init__(
         self,
         *,
         backend: str = "local",
-        limits: Limits = DEFAULT_LIMITS,
+        timeout_s: float = 30.0,
+        memory_mb: int = 1024,
         max_characters: int = 8000,
         sandbox: Sandbox | None = None,
         **options: Any,
     ) -> None:
+        limits = Limits(timeout_s=timeout_s, memory_mb=memory_mb)
         self._box = sandbox or shared_sandbox(backend, limits=limits, **options)
         self._max_characters = max_characters
         self._held = AsyncExitStack()
