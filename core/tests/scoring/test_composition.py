@@ -116,6 +116,7 @@ def test_when(when, runs, granularity, score):
     assert [row[0] for row in table.scores] == [1.0 if run else None for run in runs]
     assert sorted(seen) == [c for c, run in zip("abc", runs, strict=True) if run]
     assert not table.failures
+    assert table.runtime["scoring/gated/abstentions"] == 0
 
 
 @pytest.mark.parametrize(("after", "runs"), [("form", "bc"), ({"form": 0.5}, "bc"), ({"form": 1.0}, "c")])

@@ -254,5 +254,7 @@ def test_too_many_unscored_rollouts_pause_the_run(score):
 
 
 def test_what_failed_is_said(score, caplog):
-    score(picky, ["bad", "x"])
+    table = score(picky, ["bad", "x"])
     assert "reward 'picky' failed on 1 of 2 rollouts, first with ValueError: cannot" in caplog.text
+    assert "has given no score" not in caplog.text
+    assert table.runtime["scoring/picky/abstentions"] == 0

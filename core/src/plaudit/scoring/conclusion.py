@@ -25,7 +25,8 @@ def make_table(session: ScoringSession, weights: tuple[float, ...], twice: set[s
     """
     plans, count = session.plans, session.count
     for plan in plans:
-        plan.stats.abstentions = sum(score_of(value) is None for value in plan.values) - plan.stats.gated
+        without = sum(score_of(value) is None for value in plan.values)
+        plan.stats.abstentions = without - plan.stats.gated - plan.stats.failures.total()
     order = {plan.runtime.name: k for k, plan in enumerate(plans)}
     failures = tuple(sorted(session.failures, key=lambda failure: (order[failure.reward], failure.rollouts)))
     logged = logged_columns(plans, count)

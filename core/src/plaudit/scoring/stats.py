@@ -24,8 +24,8 @@ class Stats:
     def metrics(self, prefix: str, *, submitted_at: float, breaker_open: bool) -> dict[str, float]:
         """`{prefix}/latency_p50_s` and so on. `submitted_at`: when generation handed over its last rollout.
 
-        `after_generation_s` is how long this reward was still busy then. Failures and abstentions count rollouts;
-        one that a gate keeps from the reward is neither.
+        `after_generation_s` is how long this reward was still busy then. Failures and abstentions count rollouts,
+        each only as one of the two; one that a gate keeps from the reward is neither.
         """
         found: dict[str, float] = {}
         if self.latencies:
