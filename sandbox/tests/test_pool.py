@@ -51,8 +51,15 @@ class PipeBackend:
     max_sessions = 2
 
     def __init__(
-        self, *, max_slots: int = 2, recycle_after: int | None = None, fail: int = 0, lines: bool = False
+        self,
+        *,
+        max_slots: int = 2,
+        recycle_after: int | None = None,
+        fail: int = 0,
+        lines: bool = False,
+        before: str = "",
     ) -> None:
+        self.before = before
         self.max_slots, self.recycle_after, self.lines = max_slots, recycle_after, lines
         self.failures_left = fail
         self.started: list[PipeTransport] = []
@@ -68,7 +75,7 @@ class PipeBackend:
             self.failures_left -= 1
             raise InfrastructureFailure("no luck")
         scratch = f"{self.scratch.name}/{next(self.numbers)}"
-        source = agent_source(scratch=scratch, landlock=False, lines=self.lines)
+        source = self.before + agent_source(scratch=scratch, landlock=False, lines=self.lines)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -103,12 +110,20 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[PipeBackend]:
     return backends
 
 
-@pytest.mark.parametrize("lines", [False, True])
-async def test_the_bundled_agent_runs_programs(made: list[PipeBackend], lines: bool) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="bytes"),
+        pytest.param({"lines": True}, id="lines"),
+        pytest.param({"before": "import os\ndel os.pidfd_open\n"}, id="without-pidfd"),
+        pytest.param({"before": "import mmap\nmmap.MADV_DONTFORK = -1\n"}, id="without-dontfork"),
+    ],
+)
+async def test_the_bundled_agent_runs_programs(made: list[PipeBackend], options: dict[str, object]) -> None:
     async def upper(data: bytes) -> bytes:
         return data.upper()
 
-    async with open_sandbox("pipe", lines=lines) as box:
+    async with open_sandbox("pipe", **options) as box:
         result = await box.run("print(input()[::-1])", stdin="stressed", files={"a/b": b"\xff"}, collect=["a/*"])
         assert (result.status, result.text, dict(result.files)) == ("ok", "desserts\n", {"a/b": b"\xff"})
         called = await box.run("import plaudit_host\nprint(plaudit_host.call(b'q'))", on_call=upper)
