@@ -19,11 +19,11 @@ KEPT_APART = {"math-intervals_inequalities-28"}
 """Ambiguous rows whose expectation contradicts the policy they state; the policy is followed."""
 
 
-def wrong(rows: list[dict]) -> list[str]:
+def wrong(rows: list[dict], **options: float) -> list[str]:
     found = []
     for row in rows:
         began = time.monotonic()
-        verdict = verify(row["completion"], row["gold"], row["prompt"])
+        verdict = verify(row["completion"], row["gold"], row["prompt"], **options)
         seconds = time.monotonic() - began
         if (verdict.score == 1.0) is not row["expected"] or seconds > 5:
             found.append(f"{row['id']}: {verdict.score} ({verdict.reason}) in {seconds:.1f} s")
@@ -37,11 +37,12 @@ def test_public_cases(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({row["family"] for row in OWN}))
 def test_own_cases(family: str) -> None:
-    assert wrong([row for row in OWN if row["family"] == family]) == []
+    rows = [row for row in OWN if row["family"] == family]
+    assert wrong(rows, **({"timeout_s": 1.0} if family == "hangs" else {})) == []
 
 
 def test_every_family_has_right_and_wrong_answers() -> None:
-    one_sided = {"tiny_values", "injection", "hedging_hacks"}
+    one_sided = {"injection", "hedging_hacks"}
     for family in {row["family"] for row in OWN} - one_sided:
         assert {row["expected"] for row in OWN if row["family"] == family} == {True, False}, family
 

@@ -95,6 +95,8 @@ def _same_function(first: tuple[Node, Node], second: tuple[Node, Node], policy: 
         arguments[0] != arguments[1] or not nodes.symbols(first[0]) or not nodes.symbols(second[0])
     ):
         return False
+    if len(arguments) == 1 and any(name[0] == "sym" and name in arguments[0] for name, _ in (first, second)):
+        return False
     if len(arguments) == 2 and first[0][1][5:] == "P":
         return first[0] == second[0] and same(first[1], second[1], policy)
     return same(first[1], second[1], policy)
@@ -102,6 +104,9 @@ def _same_function(first: tuple[Node, Node], second: tuple[Node, Node], policy: 
 
 def _named(gold: Node, answer: Node, policy: Policy) -> bool | None:
     """x = 11 against 11; x = 2, y = 3 against (2, 3) or against the same in another order."""
+    for member, other in ((gold, answer), (answer, gold)):
+        if member[0] == "rel" and member[1] == ("∈",) and other[0] == "const":
+            return same(member[2][1], other, policy)
     left, right = assignments(gold), assignments(answer)
     if left and right:
         return _same_assignments(left, right, policy)

@@ -39,8 +39,10 @@ def extract(completion: str, policy: Policy) -> Extracted:
     if not text.strip():
         return Extracted(None, "no text after the reasoning")
     tagged = scope.answer_part(text)
-    if tagged is not None and tagged.strip():
+    if tagged is not None:
         text = tagged
+    if not text.strip():
+        return Extracted(None, "the answer tags are empty")
     found = boxes(text) if "\\boxed" in text or "box{" in text else []
     if found:
         return _from_boxes(text, found)

@@ -29,8 +29,9 @@ _FILLER = names(
     "约 大约 约为 是 为 等于"
 )
 _QUALIFIERS = names(
-    "for where with when if whenever such given assuming because since which provided while who that after"
+    "for where with when if unless whenever such given assuming because since which provided while who that after"
 )
+_CONDITIONAL = frozenset(["if", "unless", "whenever", "provided"])
 _RESTRICTING = frozenset(["for", "when", "if", "whenever", "provided", "with"])
 _MONEY = names("usd eur gbp cny rmb rs inr jpy")
 _ORDER_SIGNS = frozenset(["<", ">", "≤", "≥", "="])
@@ -114,6 +115,7 @@ def _without_qualifier(tokens: list[Token]) -> tuple[list[Token], bool]:
             while head and head[-1].text in (",", ";", "(", "and"):
                 head = head[:-1]
             tail = {part.text for part in tokens[place:]}
-            restricts = token.text.lower() in _RESTRICTING and bool(tail & _ORDER_SIGNS)
+            word = token.text.lower()
+            restricts = word in _CONDITIONAL or (word in _RESTRICTING and bool(tail & _ORDER_SIGNS))
             return head, restricts
     return tokens, False

@@ -31,6 +31,7 @@ class Reading(NamedTuple):
 
 _INTEGER = re.compile(r"[-+]?\d{1,15}")
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{},!])")
+_MEMBERSHIP = re.compile(r"(?<=\S)\s*(?:\\[ ,;])*\(\s*[a-z]\s*\\in\s*\\mathbb\s*\{?[ZNQR]\}?[+*]?\s*\)\s*$")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\\text\{)?\s*([ap])?\.?\s*(?:m\.?)?\}?", re.IGNORECASE)
 _EUROPEAN = re.compile(r"([-+]?)(\d{1,3}(?:\.\d{3})+),(\d+)|([-+]?)(\d{1,3}(?:\.\d{3}){2,})()")
@@ -67,7 +68,8 @@ def read(text: str) -> Reading:
     if len(text) > MAX_LENGTH:
         return Reading(key, (), f"an answer of {len(text)} characters")
     special = [*_iso_date(text), *_clock(text), *_choice(text), *_european(text)]
-    text = _IN_BASE.sub(r"\1_{\2}", _ORDINAL.sub("", surface.math(text)))
+    text = _MEMBERSHIP.sub("", surface.math(text))
+    text = _IN_BASE.sub(r"\1_{\2}", _ORDINAL.sub("", text))
     try:
         tokens = tokenize(text)
         found = special + _readings(text, tokens)

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-_CLOSERS = (
-    "</think>",
-    "</thinking>",
-    "</thought>",
-    "</reasoning>",
-    "<|end_of_thought|>",
-    "◁/think▷",
-    "[/THINK]",
-    "</seed:think>",
+import re
+
+_CLOSING = re.compile(
+    r"</(?:think|thinking|thought|reasoning|seed:think)\s*>|<\|end_of_thought\|>|◁/think▷|\[/THINK\]", re.IGNORECASE
 )
-_OPENERS = (
-    "<think>",
-    "<thinking>",
-    "<thought>",
-    "<reasoning>",
-    "<|begin_of_thought|>",
-    "◁think▷",
-    "[THINK]",
-    "<seed:think>",
+_OPENING = re.compile(
+    r"<(?:think|thinking|thought|reasoning|seed:think)\s*>|<\|begin_of_thought\|>|◁think▷|\[THINK\]", re.IGNORECASE
 )
 _STOPS = ("<|im_end|>", "<|im_start|>user", "<|eot_id|>", "<|endoftext|>", "</s>", "<|end|>", "<eos>", "<end_of_turn>")
 
 
 def final_part(text: str) -> str:
     """What follows the last closed block of reasoning and precedes one that is never closed."""
-    start = 0
-    for mark in _CLOSERS:
-        place = text.rfind(mark)
-        if place >= 0:
-            start = max(start, place + len(mark))
-    end = len(text)
-    for mark in _OPENERS:
-        place = text.find(mark, start)
-        if place >= 0:
-            end = min(end, place)
+    start, end = 0, len(text)
+    for found in _CLOSING.finditer(text):
+        start = found.end()
+    opened = _OPENING.search(text, start)
+    if opened:
+        end = opened.start()
     return text[start:end]
 
 

@@ -89,7 +89,9 @@ class Terms(Commands):
         if not nodes.is_integer(whole):
             return None
         token, start = self.peek(), self.position
-        if token.kind == "cmd" and token.text in ("frac", "dfrac", "tfrac") and self.peek(-1).kind == "num":
+        braced = token.kind == "op" and token.text == "{" and self.peek(1).kind == "cmd"
+        head = self.peek(1) if braced else token
+        if head.kind == "cmd" and head.text in ("frac", "dfrac", "tfrac") and self.peek(-1).kind == "num":
             fraction = self.factor()
         elif token.kind == "num" and token.spaced and self.peek(1).text == "/" and self.peek(2).kind == "num":
             self.position += 3

@@ -94,7 +94,9 @@ def _scan(text: str, tokens: list[Token], styled: str) -> None:
         elif kind == "cmd":
             position, spaced = _command(piece[1:], text, position, tokens, spaced, styled)
         elif kind == "letters":
-            _letters(piece, tokens, spaced, styled)
+            raised = text[position : position + 1] in ("^", "_") and piece in v.SHORT_WORDS and piece != "in"
+            for letters in piece if raised and not styled else (piece,):
+                _letters(letters, tokens, spaced, styled)
             spaced = False
         elif kind == "rep":
             tokens.append(Token("rep", piece, spaced, styled))
