@@ -105,7 +105,10 @@ class Transport(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """The next bytes, of any length; b"" once the agent is gone."""
+        """The next bytes, of any length; b"" once the agent is gone.
+
+        Raises InfrastructureFailure instead where it is known that no program brought that about.
+        """
         ...
 
     async def close(self) -> None:

@@ -120,6 +120,9 @@ class Slot:
     async def _send(self, head: Mapping[str, Any], body: bytes = b"") -> None:
         try:
             await self._transport.send(pack_head(dict(head), len(body)) + body)
+        except InfrastructureFailure:
+            self.broken = True
+            raise
         except OSError as error:
             self.broken = True
             raise SlotDied(f"the agent is gone ({error})", over_memory=await self._transport.over_memory()) from error
@@ -135,8 +138,12 @@ class Slot:
             if frame is not None:
                 return frame
             data = b""
-            with contextlib.suppress(OSError):
-                data = await self._transport.receive()
+            try:
+                with contextlib.suppress(OSError):
+                    data = await self._transport.receive()
+            except InfrastructureFailure:
+                self.broken = True
+                raise
             if not data:
                 self.broken = True
                 raise SlotDied("the agent went away", over_memory=await self._transport.over_memory())

@@ -28,6 +28,8 @@ class Options(NamedTuple):
     scratch: the working directory, wiped at first and after each run. read_only: what else may be read and executed
     under Landlock. landlock: off where a container is the wall. own_uid: as root, run programs as a uid of their own.
     count_memory, count_tasks, count_disk: bound the run as a whole here, because nothing outside does.
+    also_wiped: other directories that programs can write to. oom_events: the file in which the kernel counts what it
+    killed in this agent's cgroup for want of memory.
     """
 
     scratch: str
@@ -37,6 +39,8 @@ class Options(NamedTuple):
     count_memory: bool = True
     count_tasks: bool = True
     count_disk: bool = True
+    also_wiped: Sequence[str] = ()
+    oom_events: str | None = None
 
 
 class Confinement:
@@ -55,6 +59,7 @@ class Confinement:
         self._ruleset = landlock.make_ruleset(_readable(options), _writable(options)) if options.landlock else None
         self._look_at = self._counted_at = 0.0
         self._others = 0
+        self._oom_events = _open_counter(options.oom_events)
         self._kill_all = self._choose_kill_all()
         syscalls.drop_bounding_set(keep_reading=self._reads_all)
         syscalls.no_new_privileges()
@@ -125,12 +130,26 @@ class Confinement:
 
     def out_of_memory_kills(self) -> int:
         """How often the kernel killed for want of memory in this agent's cgroup; 0 where nobody counts."""
+        if self._oom_events is None:
+            return 0
+        for line in os.pread(self._oom_events, 4096, 0).splitlines():
+            name, _, count = line.partition(b" ")
+            if name == b"oom_kill":
+                return int(count)
         return 0
 
     def clean(self) -> None:
         """After a run: end whatever it left running, delete whatever it left lying."""
         processes.end_descendants(self._kill_all)
-        workdir.wipe(self._options.scratch)
+        for path in (self._options.scratch, *self._options.also_wiped):
+            workdir.wipe(path)
+
+
+def _open_counter(path: str | None) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path else None
+    except OSError:  # another kernel inside, such as gVisor
+        return None
 
 
 def _open_to_all(paths: Sequence[str]) -> bool:
