@@ -6,12 +6,14 @@ import mmap
 import os
 import socket
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plaudit_sandbox.agent.frames import Channel, Closed, LineChannel, pack_head
 from plaudit_sandbox.agent.pipes import Capture, Peer
+from plaudit_sandbox.agent.report import COMPILING, RUNNING, SETTING_UP, Report
 
 FRAMES = st.lists(st.tuples(st.integers(), st.binary(max_size=3000)), max_size=5)
 
@@ -110,3 +112,17 @@ def test_a_capture_keeps_up_to_its_limit(written: int, kept: int, over: bool) ->
         pass
     assert (capture.length, capture.overflowed, bytes(capture.view())) == (kept, over, b"x" * kept)
     capture.close()
+
+
+def test_a_stage_whose_time_is_not_written_yet_has_just_begun() -> None:
+    report = Report()
+    assert report.stage == SETTING_UP
+    report._page[0] = COMPILING
+    assert report.started == pytest.approx(time.monotonic(), abs=5)
+    report.enter(RUNNING)
+    assert (report.stage, report.started) == (RUNNING, pytest.approx(time.monotonic(), abs=5))
+    report.fail(ValueError("é" * 5000))
+    assert report.error.startswith("ValueError: éé")
+    report.reset()
+    assert (report.stage, report.error) == (SETTING_UP, "")
+    report.close()

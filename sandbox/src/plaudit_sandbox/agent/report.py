@@ -10,7 +10,8 @@ import mmap
 import struct
 import time
 
-_LAYOUT = struct.Struct("=Bxxxxxxxd")
+_STARTED = struct.Struct("=d")
+_STARTED_AT = 8
 _ERROR_AT = 64
 _SIZE = 4096
 
@@ -30,7 +31,9 @@ class Report:
 
     def enter(self, stage: int) -> None:
         """Note that `stage` begins now."""
-        _LAYOUT.pack_into(self._page, 0, stage, time.monotonic())
+        # The stage last: the agent may look in between.
+        _STARTED.pack_into(self._page, _STARTED_AT, time.monotonic())
+        self._page[0] = stage
 
     def fail(self, error: BaseException) -> None:
         """Note what went wrong while setting up."""
@@ -49,8 +52,8 @@ class Report:
 
     @property
     def started(self) -> float:
-        """When the stage began, in monotonic seconds."""
-        return float(_LAYOUT.unpack_from(self._page)[1])
+        """When the stage began, in monotonic seconds; now, if that is not written yet."""
+        return float(_STARTED.unpack_from(self._page, _STARTED_AT)[0]) or time.monotonic()
 
     @property
     def error(self) -> str:
