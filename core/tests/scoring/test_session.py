@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -334,3 +335,22 @@ def test_a_program_that_never_closes_ends(hostile, tmp_path):
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_that_exits_leaves_the_parents_workers_alone(hostile):
+    row = Row("p", {"answer": "x"})
+    with Scorer(reward_specs(hostile("pid")), processes=1) as scorer:
+
+        def worker() -> str:
+            session = scorer.open([row], num_generations=1)
+            session.submit(Rollout(0, row, "x"))
+            return session.result().columns["pid/extracted"][0]
+
+        before = worker()
+        child = os.fork()
+        if child == 0:
+            scorer._end()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert worker() == before

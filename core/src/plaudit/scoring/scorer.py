@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +71,7 @@ class Scorer:
         self._twice: set[str] = set()
         self._watch = Watch()
         # A scorer that is never closed ends its workers when it is forgotten, or with the program.
-        self._end = weakref.finalize(self, _end, self._pools, self._cache, self._clock)
+        self._end = weakref.finalize(self, _end, os.getpid(), self._pools, self._cache, self._clock)
 
     def open(
         self,
@@ -202,8 +203,10 @@ class Scorer:
         )
 
 
-def _end(pools: Pools, cache: ScoreCache, clock: Clock) -> None:
-    """End everything that a scorer has started."""
+def _end(pid: int, pools: Pools, cache: ScoreCache, clock: Clock) -> None:
+    """End everything that a scorer has started; in a forked child nothing, for it is all the parent's."""
+    if os.getpid() != pid:
+        return
     stuck = pools.close()
     cache.close()
     clock.close()
