@@ -45,6 +45,19 @@ def compare(case: str, output: Path) -> None:
     torch.save(kept, output / f"{case}_{RANK}.pt")
 
 
+def logging(output: Path) -> None:
+    """Only the last rank logs a column and a metric."""
+
+    def some(completions, log_extra, log_metric, **kwargs):
+        if RANK == WORLD - 1:
+            log_extra("note", [f"rank {RANK}"] * len(completions))
+            log_metric("noted", 3.0)
+        return [0.0 for _ in completions]
+
+    options = {"per_device_train_batch_size": 4, "log_completions": True, "num_completions_to_print": 0}
+    make_trainer(output / "logging", some, **options).train()
+
+
 def raising(output: Path) -> None:
     """A reward, then a generator, that raises on the last rank only."""
 
@@ -91,4 +104,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for name in CASES:
         compare(name, folder)
+    logging(folder)
     raising(folder)

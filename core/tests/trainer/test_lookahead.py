@@ -101,6 +101,17 @@ def test_a_pause_saves_a_checkpoint_and_drops_the_batch_ahead(tmp_path):
     assert (tmp_path / "checkpoint-1").is_dir()
 
 
+def test_how_much_may_be_unscored_is_configured(tmp_path):
+    def half(completions):
+        return [None if place % 4 else float(place) for place in range(len(completions))]
+
+    make_trainer(tmp_path, half, max_steps=1, max_unscored_share=None).train()
+    with pytest.raises(ScoringPaused, match="max_unscored_share = 0.7"):
+        make_trainer(tmp_path, half, max_steps=1, max_unscored_share=0.7).train()
+    with pytest.raises(UsageError, match="max_unscored_share"):
+        make_trainer(tmp_path, max_unscored_share=2)
+
+
 def test_it_is_zero_or_one(tmp_path):
     with pytest.raises(UsageError, match="reward_lookahead"):
         make_trainer(tmp_path, reward_lookahead=2)

@@ -15,6 +15,8 @@ import torch
 from rank_main import CASES, compare
 from side_by_side import differences
 
+from runs import metrics_of
+
 MAIN = Path(__file__).with_name("rank_main.py")
 
 
@@ -76,6 +78,12 @@ def test_the_table_holds_the_rows_and_advantages_of_all_ranks(runs):
     one, two = (pq.read_table(runs / run / "dapo" / "completions" / "train_00002.parquet") for run in ("one", "two"))
     assert one.to_pydict() == two.to_pydict()
     assert one.num_rows == 8
+
+
+def test_a_column_and_a_metric_that_one_rank_logs_reach_the_table_and_the_log(runs):
+    table = pq.read_table(runs / "two" / "logging" / "completions" / "train_00002.parquet").to_pydict()
+    assert table["note"] == [None] * 4 + ["rank 1"] * 4
+    assert [line["noted"] for line in metrics_of(runs / "two" / "logging") if "noted" in line] == [3.0, 3.0]
 
 
 def test_a_rank_that_fails_ends_all_and_each_says_why(runs):
