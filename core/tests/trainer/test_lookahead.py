@@ -106,7 +106,7 @@ def test_how_much_may_be_unscored_is_configured(tmp_path):
         return [None if place % 4 else float(place) for place in range(len(completions))]
 
     make_trainer(tmp_path, half, max_steps=1, max_unscored_share=None).train()
-    with pytest.raises(ScoringPaused, match="max_unscored_share = 0.7"):
+    with pytest.raises(ScoringPaused, match=r"max_unscored_share = 0\.7"):
         make_trainer(tmp_path, half, max_steps=1, max_unscored_share=0.7).train()
     with pytest.raises(UsageError, match="max_unscored_share"):
         make_trainer(tmp_path, max_unscored_share=2)

@@ -38,6 +38,7 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("max_completion_length", _whole, "a whole number of tokens, at least 1"),
     ("num_iterations", _whole, "a whole number, at least 1"),
     ("steps_per_generation", _whole, "a whole number, at least 1"),
+    ("max_unscored_share", lambda value: value is None or 0 <= value <= 1, "between 0 and 1, or None for never"),
     ("reward_lookahead", lambda value: value in (0, 1), "0, or 1 for one generation batch ahead"),
     ("temperature", _positive, "above 0 (log-probs are divided by it; for greedy evaluation set a small one)"),
     ("top_p", lambda value: 0 < value <= 1, "above 0 and at most 1 (1 = all tokens)"),

@@ -91,7 +91,8 @@ class GRPOTrainer(RecordingTrainer):
         )
         refuse_parallelism(self)
         ranks = Ranks(self.accelerator)
-        self._assemble(Scorer(specs, reduce=ranks.total), ranks)
+        scorer = Scorer(specs, reduce=ranks.total, max_unscored_share=args.max_unscored_share)
+        self._assemble(scorer, ranks)
 
     def _assemble(self, scorer: Scorer, ranks: Ranks) -> None:
         args = self.args

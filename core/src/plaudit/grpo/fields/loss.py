@@ -31,6 +31,10 @@ class LossFields:
         "token", "One ratio of the policy to its old self for each token, or for each sequence (GSPO)."
     )
     reward_weights: list[float] | None = option(None, "Weight of each reward, in order; None = 1 each.")
+    max_unscored_share: float | None = option(
+        0.5,
+        "When more of a training batch than this has no score at all, save a checkpoint and stop; None = never.",
+    )
     multi_objective_aggregation: str = option(
         "sum_then_normalize",
         "sum_then_normalize: the weighted sum of the scores is made relative to the group. normalize_then_sum (GDPO): "
