@@ -49,12 +49,18 @@ def collect(root: int, patterns: Sequence[str], *, max_bytes: int) -> list[tuple
 
 
 def wipe(path: str) -> None:
-    """Delete everything in the directory `path`, whatever the modes that the program left."""
+    """Delete everything in the directory `path`, whatever the modes that the program left.
+
+    Raises OSError if anything stays.
+    """
     for entry in list(os.scandir(path)):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, onerror=_open_up)
         else:
             os.unlink(entry.path)
+    left = os.listdir(path)
+    if left:
+        raise OSError(f"{path}: cannot delete {left[0]!r}")
 
 
 def used_bytes(path: str) -> int:
@@ -102,12 +108,19 @@ def _read_regular(directory: int, name: str, max_bytes: int) -> bytearray | None
 
 
 def _open_up(function: object, path: str, error: object) -> None:
-    """A directory without its owner's bits cannot be emptied: give them back and try again."""
-    parent = os.path.dirname(path)
-    for target in (parent, path):
-        if not os.path.islink(target) and os.path.isdir(target):
-            os.chmod(target, 0o700)
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    elif os.path.lexists(path):
+    """What lies in a directory without its owner's bits cannot be deleted: give them back and try again."""
+    closed = [each for each in (os.path.dirname(path), path) if _is_closed(each)]
+    for each in closed:
+        os.chmod(each, 0o700)
+    if closed and os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, onerror=_open_up)
+    elif closed and os.path.lexists(path):
         os.unlink(path)
+
+
+def _is_closed(path: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and mode & 0o700 != 0o700

@@ -2,7 +2,8 @@
 
     python -m plaudit_sandbox.docker.image [--base-url URL] [--tag NAME] [--program NAME …]
 
-prints the image's name. It holds this machine's Python without installed packages, a shell and small programs. Any other image that has a python3 of 3.10 or later does as well.
+prints the image's name. It holds this machine's Python without installed packages, a shell and small programs. Any
+other image with a python3 of 3.10 or later does as well.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def find_image(client: Any, image: str | None) -> str:
 
     Nothing is pulled. Raises SandboxRefused where there is none.
     """
-    names = [name for each in client.images.list() for name in each.tags]
+    names: list[str] = [name for each in client.images.list() for name in each.tags]
     if image is not None:
         if image in names or f"{image}:latest" in names or _has(client, image):
             return image

@@ -1,4 +1,4 @@
-"""The files of a minimal image, taken from this machine: its Python, a shell and small programs, the libraries they need.
+"""The files of a minimal image, taken from this machine: its Python, a shell, small programs and their libraries.
 
 Nothing of this machine's settings, users or installed packages goes in, and no path that names where its Python lies.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from plaudit_sandbox.errors import SandboxError
 
 PROGRAMS = tuple(
-    "bash sh awk base64 basename bc cat chmod cmp comm cp cut date diff dirname du echo env expr factor find fold grep "
-    "egrep gzip head join ln ls md5sum mkdir mktemp mv nl od paste printf pwd rev rm rmdir sed seq sha256sum shuf sleep "
-    "sort split stat tac tail tar tee test timeout touch tr true false uniq wc which xargs yes [".split()
+    "bash sh awk base64 basename bc cat chmod cmp comm cp cut date diff dirname du echo env expr factor find fold "
+    "grep egrep gzip head join ln ls md5sum mkdir mktemp mv nl od paste printf pwd rev rm rmdir sed seq sha256sum shuf "
+    "sleep sort split stat tac tail tar tee test timeout touch tr true false uniq wc which xargs yes [".split()
 )
 """What the minimal image holds besides Python, where this machine has it; bash and sh must be there."""
 
