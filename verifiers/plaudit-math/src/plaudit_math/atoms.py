@@ -5,6 +5,7 @@ from __future__ import annotations
 from plaudit_math import nodes, vocabulary
 from plaudit_math.failures import Unreadable
 from plaudit_math.functions import Functions
+from plaudit_math.literals import repeating_decimal
 from plaudit_math.nodes import Node
 from plaudit_math.tokens import Token
 
@@ -26,7 +27,7 @@ class Atoms(Functions):
             return ("based", digits, int(base))
         if token.kind == "rep":
             self.position += 1
-            return _repeating(token.text)
+            return repeating_decimal(token.text)
         if token.kind == "const":
             self.position += 1
             return ("const", token.text)
@@ -221,20 +222,6 @@ def _bracketed(opening: str, closing: str, inside: Node) -> Node:
     if not pair:
         raise Unreadable("an interval needs two ends")
     return ("interval", opening in ("(", "]"), items[0], items[1], closing in (")", "["))
-
-
-def _repeating(text: str) -> Node:
-    whole, _, rest = text.partition(".")
-    dots = rest.endswith(("...", "dots", "…"))
-    if dots:
-        digits = rest.rstrip(".…").removesuffix("\\ldots").removesuffix("\\cdots").removesuffix("\\dots")
-        period = digits[-1]
-        return nodes.repeating(whole, digits.rstrip(period), period)
-    fixed = "".join(character for character in rest.partition("\\")[0].partition("(")[0] if character.isdigit())
-    period = "".join(character for character in rest[len(fixed) :] if character.isdigit())
-    if not period:
-        raise Unreadable(f"the repeating decimal {text!r}")
-    return nodes.repeating(whole, fixed, period)
 
 
 def _split_letters(token: Token) -> list[Token]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plaudit_math import equations, nodes, realsets, words
+from plaudit_math import equations, nodes, realsets
 from plaudit_math.canonical import canonical
 from plaudit_math.gatherings import same_collection
 from plaudit_math.logic import same_statement
@@ -10,6 +10,7 @@ from plaudit_math.nodes import Node
 from plaudit_math.policy import Policy
 from plaudit_math.quantities import same_quantity
 from plaudit_math.shapes import assignments, shape
+from plaudit_math.written import WRITTEN, same_written
 
 _COLLECTIONS = frozenset(["list", "tuple", "set", "bracket", "matrix"])
 _SETS = frozenset(["interval", "union", "meet", "minus", "bound"])
@@ -19,8 +20,8 @@ def same(gold: Node, answer: Node, policy: Policy) -> bool:
     """True if `answer` answers `gold`. Raises NeedsWorker when only symbolic mathematics can tell."""
     if gold == answer:
         return True
-    if gold[0] in _WRITTEN or answer[0] in _WRITTEN:
-        return _written(gold, answer, policy)
+    if gold[0] in WRITTEN or answer[0] in WRITTEN:
+        return same_written(gold, answer, policy, same)
     gold, answer = shape(gold), shape(answer)
     if gold == answer:
         return True
@@ -31,39 +32,6 @@ def same(gold: Node, answer: Node, policy: Policy) -> bool:
     if gold[0] in nodes.SCALARS and answer[0] in nodes.SCALARS:
         return same_quantity(gold, answer, policy)
     return False
-
-
-_WRITTEN = frozenset(["text", "choice", "date", "time", "quant"])
-
-
-def _written(gold: Node, answer: Node, policy: Policy) -> bool:
-    tags = {gold[0], answer[0]}
-    if tags == {"text"}:
-        return words.same_words(gold[1], answer[1])
-    if tags == {"date"}:
-        return gold[2:] == answer[2:] and (gold[1] == answer[1] or None in (gold[1], answer[1]))
-    if tags == {"time"}:
-        return _clock(gold) == _clock(answer) or (gold[1:4] == answer[1:4] and "" in (gold[4], answer[4]))
-    if tags == {"quant"}:
-        return gold[1] == answer[1] and same(gold[2], answer[2], policy)
-    if "choice" in tags:
-        return _choice(gold, answer, policy)
-    return False
-
-
-def _clock(time: Node) -> tuple[int, int, int]:
-    hour = time[1] % 12 + 12 if time[4] == "p" else time[1] % 12 if time[4] == "a" else time[1]
-    return hour, time[2], time[3]
-
-
-def _choice(gold: Node, answer: Node, policy: Policy) -> bool:
-    """A letter meets the same letter, and the value beside it meets a value."""
-    if gold[0] == answer[0] == "choice":
-        if None in (gold[2], answer[2]):
-            return gold[1] == answer[1]
-        return gold[1] == answer[1] and same(gold[2], answer[2], policy)
-    choice, other = (gold, answer) if gold[0] == "choice" else (answer, gold)
-    return choice[2] is not None and other[0] not in _WRITTEN and same(choice[2], other, policy)
 
 
 def _relations(gold: Node, answer: Node, policy: Policy) -> bool | None:

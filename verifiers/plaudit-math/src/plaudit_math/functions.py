@@ -76,3 +76,17 @@ class Functions(Cursor):
         if self.accept("+"):
             return self.atom()
         return self.atom()
+
+
+def chosen(base: Node, exponent: Node) -> Node | None:
+    """C_n^k and A_n^k, P_n^k of school books: combinations and arrangements of k out of n."""
+    if base[0] != "sym" or base[1][:2] not in ("C_", "A_", "P_") or exponent[0] not in ("num", "sym"):
+        return None
+    index = base[1][2:]
+    if index.isdigit() and exponent[0] == "num" and exponent[1] <= int(index[:9]) > 1:
+        out_of: Node = nodes.integer(int(index[:9]))
+    elif index in ("n", "m", "N") and base[1][0] == "C":
+        out_of = ("sym", index)
+    else:
+        return None
+    return ("fn", "binom" if base[1][0] == "C" else "permutations", out_of, exponent)

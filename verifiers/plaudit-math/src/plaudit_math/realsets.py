@@ -33,14 +33,13 @@ class RealSet(NamedTuple):
 
 
 WHOLE = RealSet("", (Piece(MINUS_INFINITY, True, INFINITY, True),))
-EMPTY = RealSet("", ())
 
 
 def real_set(node: Node) -> RealSet | None:
     """The set that a node describes, or None. A pair in parentheses is read as an open interval."""
     tag = node[0]
     if tag == "const":
-        return {"ℝ": WHOLE, "∅": EMPTY}.get(node[1])
+        return {"ℝ": WHOLE, "∅": RealSet("", ())}.get(node[1])
     if tag == "interval":
         return _one("", node[2], node[1], node[3], node[4])
     if tag in ("bracket", "tuple") and len(node[1]) == 2:
@@ -156,9 +155,7 @@ def _from_relations(joined: str, found: list[RealSet | None]) -> RealSet | None:
 def _combined(node: Node) -> RealSet | None:
     right_node = node[2][1] if node[0] == "add" else node[2]
     left, right = real_set(node[1]), real_set(right_node)
-    if left is None or right is None:
-        return None
-    if node[0] == "add" and node[1][0] != "const":
+    if left is None or right is None or (node[0] == "add" and node[1][0] != "const"):
         return None
     if node[0] == "union":
         return union(left, right)
@@ -167,11 +164,15 @@ def _combined(node: Node) -> RealSet | None:
     return intersection(left, complement(right))
 
 
-def _key(piece: Piece) -> tuple[float, bool]:
-    value = real_value(piece.low)
+def _number(node: Node) -> float:
+    value = real_value(node)
     if value is None:
         raise Unreadable("the ends of intervals cannot be put in order")
-    return value, piece.open_low
+    return value
+
+
+def _key(piece: Piece) -> tuple[float, bool]:
+    return _number(piece.low), piece.open_low
 
 
 def union(*sets: RealSet) -> RealSet:
@@ -184,13 +185,6 @@ def union(*sets: RealSet) -> RealSet:
         else:
             merged.append(piece)
     return RealSet(sets[0].variable, tuple(merged))
-
-
-def _number(node: Node) -> float:
-    value = real_value(node)
-    if value is None:
-        raise Unreadable("the end of an interval is not a number")
-    return value
 
 
 def _touch(left: Piece, right: Piece) -> bool:

@@ -8,6 +8,7 @@ from plaudit_math import nodes, units
 from plaudit_math.atoms import is_product
 from plaudit_math.commands import Commands
 from plaudit_math.failures import Unreadable
+from plaudit_math.functions import chosen
 from plaudit_math.nodes import Node
 
 _STARTS = ("(", "[", "{", "|(", "⌊", "⌈", "‖", "⟨")
@@ -186,7 +187,7 @@ class Terms(Commands):
             self.position += 3
             return self.degrees(base)
         exponent = self.power_argument_with_primes()
-        return _chosen(base, exponent) or ("pow", base, exponent)
+        return chosen(base, exponent) or ("pow", base, exponent)
 
     def signed_reals(self, first: str, second: str) -> Node | None:
         """ℝ^+, ℝ^{-}, ℝ^*: half lines, and the line without zero."""
@@ -235,17 +236,3 @@ def _combined(operator: str, left: Node, right: Node) -> Node:
     if operator in ("⋆", "∘", "mod"):
         return ("fn", operator, left, right)
     return units.lifted_product([left, right]) if operator == "*" else units.lifted_quotient(left, right)
-
-
-def _chosen(base: Node, exponent: Node) -> Node | None:
-    """C_n^k and A_n^k, P_n^k of school books: combinations and arrangements of k out of n."""
-    if base[0] != "sym" or base[1][:2] not in ("C_", "A_", "P_") or exponent[0] not in ("num", "sym"):
-        return None
-    index = base[1][2:]
-    if index.isdigit() and exponent[0] == "num" and exponent[1] <= int(index[:9]) > 1:
-        out_of: Node = nodes.integer(int(index[:9]))
-    elif index in ("n", "m", "N") and base[1][0] == "C":
-        out_of = ("sym", index)
-    else:
-        return None
-    return ("fn", "binom" if base[1][0] == "C" else "permutations", out_of, exponent)

@@ -146,21 +146,28 @@ def _command(name: str, text: str, position: int, tokens: list[Token], spaced: b
         unit, position = argument(text, position) if name != "num" else ("", position)
         _scan(content, tokens, styled)
         _scan(unit.replace("\\", " "), tokens, "text")
-    elif name in v.GREEK:
-        tokens.append(Token("sym", v.GREEK_SAME.get(name, name), spaced))
-    elif name in v.CONSTANTS and len(name) > 1:
-        tokens.append(Token("const", v.CONSTANTS[name], spaced))
-    elif name in v.OPERATORS:
-        tokens.append(
-            Token("op", "{set" if name in "{lbrace" else "}set" if name in "}rbrace" else v.OPERATORS[name], spaced)
-        )
-    elif name in v.FUNCTION_NAMES:
-        tokens.append(Token("fn", v.FUNCTION_SAME.get(name, name), spaced))
     elif head := next((known for known in _RUN_ON if name.startswith(known)), ""):
         return position - len(name) + len(head), True
     else:
-        tokens.append(Token("cmd", name, spaced))
+        tokens.append(Token(*_named(name), spaced))
     return position, False
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Kind and text of a command without arguments of its own."""
+    if name in v.GREEK:
+        return "sym", v.GREEK_SAME.get(name, name)
+    if name in v.CONSTANTS and len(name) > 1:
+        return "const", v.CONSTANTS[name]
+    if name in ("{", "lbrace"):
+        return "op", "{set"
+    if name in ("}", "rbrace"):
+        return "op", "}set"
+    if name in v.OPERATORS:
+        return "op", v.OPERATORS[name]
+    if name in v.FUNCTION_NAMES:
+        return "fn", v.FUNCTION_SAME.get(name, name)
+    return "cmd", name
 
 
 def _after_style(name: str, text: str, position: int) -> int:
