@@ -32,7 +32,7 @@ class Pool:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, request: Request, limits: Limits, *, retries: int) -> Result:
-        """Run once on a free agent; after an infrastructure failure again on another, up to `retries` times.
+        """Run once on a free agent; after an infrastructure failure again on a fresh one, up to `retries` times.
 
         A program that takes down one agent and then a fresh one is the program's failure, not the infrastructure's:
         "killed".
@@ -41,7 +41,7 @@ class Pool:
         died_before, attempt = False, 0
         while True:
             try:
-                async with self.slot(limits, fresh=died_before) as slot:
+                async with self.slot(limits, fresh=attempt > 0) as slot:
                     queue_s = time.monotonic() - began
                     result = await slot.run(request)
                 return replace(result, queue_s=queue_s)

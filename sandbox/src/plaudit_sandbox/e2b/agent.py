@@ -1,0 +1,217 @@
+"""The warm agent in a sandbox: base64 lines through SendInput, base64 lines back from the streamed stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import secrets
+import zlib
+from typing import Any
+
+from plaudit_sandbox.bundle import agent_source
+from plaudit_sandbox.e2b.cloud import Cloud
+from plaudit_sandbox.e2b.sdk import named, trouble
+from plaudit_sandbox.errors import InfrastructureFailure, SandboxError
+
+_START_TIMEOUT_S = 60.0
+_REQUEST_TIMEOUT_S = 60.0
+_CHUNK = 1 << 20
+_SEND_TRIES = 5
+_READ_ONLY = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc",
+    "/opt",
+    "/srv",
+    "/home",
+    "/app",
+    "/nix/store",
+)
+# A mount namespace of the agent's own where that works: /tmp is a folder on disk in which only the agent may write,
+# and no other place is left where one run could leave something for the next. Landlock, where the kernel has it, says
+# the same again.
+_HIDE = (
+    "mkdir -p .plaudit/tmp && chmod 755 .plaudit .plaudit/tmp && mount --bind .plaudit/tmp /tmp"
+    " && mount -t tmpfs -o ro,mode=755 none /var/tmp && mount -t tmpfs -o ro,mode=755 none /dev/shm"
+)
+_BOOT = """\
+echo {marker}
+hide='{hide}'
+agent='exec python3 -I -c "import base64,zlib;exec(zlib.decompress(base64.b64decode(b\\"{source}\\")))"'
+alone="unshare --mount --propagation private"
+if $alone sh -c "$hide" 2>/dev/null; then exec $alone sh -c "$hide && $agent"; fi
+eval "$agent"
+"""
+
+
+class AgentUnavailable(Exception):
+    """The sandbox is well, but no agent runs in it; the text says why."""
+
+
+class AgentTransport:
+    """See `Transport`: one agent in a sandbox of its own, which ends with it."""
+
+    def __init__(self, cloud: Cloud, sandbox: Any) -> None:
+        self._cloud, self._sandbox = cloud, sandbox
+        self._handle: Any = None
+        self._marker = f"plaudit-agent-{secrets.token_hex(8)}"
+        self._begun = False
+        self._text: list[str] = []
+        self._errors = ""
+        self._inbox: asyncio.Queue[bytes] = asyncio.Queue()
+        self._arrived = asyncio.Event()
+        self._failure: SandboxError | None = None
+        self._ended = self._torn = False
+        self._watcher: asyncio.Task[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
+
+    async def begin(self) -> None:
+        """Start the agent. Raises AgentUnavailable or InfrastructureFailure; the sandbox is left as it is."""
+        try:
+            self._handle = await self._sandbox.commands.run(
+                _boot(self._marker),
+                background=True,
+                stdin=True,
+                user="root",
+                timeout=0,
+                on_stdout=self._hear,
+                on_stderr=self._hear_errors,
+                retain_output=False,
+            )
+        except Exception as error:
+            raise _unavailable_or_lost(error) from None
+        self._watcher = asyncio.ensure_future(self._wait_for_end())
+        try:
+            await asyncio.wait_for(self._arrived.wait(), _START_TIMEOUT_S)
+        except TimeoutError:
+            raise InfrastructureFailure(f"E2B: the agent said nothing within {_START_TIMEOUT_S:g} s") from None
+        if self._ended or self._failure is not None:
+            raise self._failure or AgentUnavailable(f"it did not start: {self._errors.strip()[-300:] or 'no message'}")
+        try:  # an empty line says nothing to the agent, but shows whether it can be spoken to
+            await self._handle.send_stdin(b"\n", request_timeout=_REQUEST_TIMEOUT_S)
+        except Exception as error:
+            raise _unavailable_or_lost(error) from None
+
+    async def leave(self) -> None:
+        """Forget the agent but keep the sandbox."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait([self._watcher])
+        if self._handle is not None:
+            with contextlib.suppress(Exception):
+                await self._handle.disconnect()
+
+    async def send(self, data: bytes) -> None:
+        """See `Transport.send`. Raises InfrastructureFailure where the sandbox, not only the agent, is lost."""
+        if self._failure is not None:
+            raise self._failure
+        if self._ended or self._torn:
+            raise ConnectionResetError("it ended, or was sent half a frame")
+        self._torn = True  # what is cancelled on the way leaves a stream that no frame can follow
+        for start in range(0, len(data), _CHUNK):
+            await self._send_line(base64.b64encode(data[start : start + _CHUNK]) + b"\n")
+        self._torn = False
+
+    async def receive(self) -> bytes:
+        """See `Transport.receive`. Raises InfrastructureFailure where the sandbox, not only the agent, is lost."""
+        data = await self._inbox.get()
+        if not data:
+            self._inbox.put_nowait(b"")
+            if self._failure is not None:
+                raise self._failure
+        return data
+
+    async def close(self) -> None:
+        """See `Transport.close`: the sandbox is killed, and with it all that it holds."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def over_memory(self) -> bool:
+        """See `Transport.over_memory`: the cloud does not tell."""
+        return False
+
+    async def _close(self) -> None:
+        await self.leave()
+        await self._cloud.kill(self._sandbox)
+        self._end(None)
+
+    async def _send_line(self, line: bytes) -> None:
+        for attempt in range(_SEND_TRIES):
+            try:
+                await self._handle.send_stdin(line, request_timeout=_REQUEST_TIMEOUT_S)
+                return
+            except Exception as error:
+                if named(error, "RateLimitException") and attempt + 1 < _SEND_TRIES:
+                    await asyncio.sleep(0.2 * 2**attempt)
+                elif named(error, "NotFoundException"):
+                    raise ConnectionResetError("its process is gone") from None
+                else:
+                    raise _lost(error) from None
+
+    def _hear(self, text: str) -> None:
+        """Take a piece of stdout, of any length, and hand on the lines that are whole."""
+        if "\n" not in text:
+            self._text.append(text)
+            return
+        *lines, rest = "".join([*self._text, text]).split("\n")
+        self._text = [rest]
+        for line in lines:
+            if not self._begun:  # whatever the template's profile prints comes before the marker
+                self._begun = line.endswith(self._marker)
+            elif self._failure is None:
+                self._take(line)
+
+    def _take(self, line: str) -> None:
+        try:
+            data = base64.b64decode(line, validate=True)
+        except binascii.Error:
+            self._end(InfrastructureFailure(f"the agent's stdout carries what it did not write: {line[:80]!r}"))
+            return
+        if data:
+            self._inbox.put_nowait(data)
+            self._arrived.set()
+
+    def _hear_errors(self, text: str) -> None:
+        self._errors = (self._errors + text)[-2000:]
+
+    def _end(self, failure: SandboxError | None) -> None:
+        """The end of the stream; without a failure, the agent ended and its sandbox is well."""
+        self._failure = self._failure or failure
+        self._ended = True
+        self._inbox.put_nowait(b"")
+        self._arrived.set()
+
+    async def _wait_for_end(self) -> None:
+        failure: SandboxError | None = None
+        try:
+            await self._handle.wait()
+        except Exception as error:
+            if not named(error, "CommandExitException"):
+                failure = _lost(error)
+        self._end(failure)
+
+
+def _lost(error: Exception) -> InfrastructureFailure:
+    """A sandbox that was there is lost, whatever the reason: the program had no say in it."""
+    return InfrastructureFailure(str(trouble(error)))
+
+
+def _unavailable_or_lost(error: Exception) -> Exception:
+    if named(error, "TimeoutException", "RateLimitException", "AuthenticationException", "ServiceBusyException"):
+        return _lost(error)
+    if named(error, "SandboxException"):
+        return AgentUnavailable(str(trouble(error)))
+    return _lost(error)
+
+
+def _boot(marker: str) -> str:
+    source = agent_source(scratch=f"/tmp/{marker}", read_only=_READ_ONLY, landlock=True, lines=True)
+    packed = base64.b64encode(zlib.compress(source.encode())).decode()
+    return _BOOT.format(marker=marker, hide=_HIDE, source=packed)
