@@ -177,10 +177,12 @@ def test_evaluating_and_previewing_change_nothing_that_is_learnt(tmp_path):
     assert torch.equal(weights(tmp_path / "a", False), weights(tmp_path / "b", True, **options))
 
 
-def test_one_row_a_prompt_when_asked(tmp_path):
-    make_trainer(tmp_path, log_completions=True, log_unique_prompts=True, num_completions_to_print=0).train()
+def test_one_row_a_prompt_is_shown_when_asked_and_all_are_kept(tmp_path, capsys):
+    make_trainer(tmp_path, log_completions=True, log_unique_prompts=True, max_steps=1).train()
     rows = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
-    assert len({row["prompt"] for row in rows}) == len(rows) == 2
+    assert len(rows) == 8
+    printed = capsys.readouterr().out
+    assert [printed.count(prompt) for prompt in {row["prompt"] for row in rows}] == [1, 1]
 
 
 def test_several_evaluation_sets_log_under_their_names(tmp_path):

@@ -84,7 +84,7 @@ class CompletionsLog:
     """Holds what is to be shown at the next log: the newest training batch, and all batches of an evaluation.
 
     Files: `folder/train_00010.parquet` and `folder/eval_00010.parquet`. `to_print`: how many random rows are printed,
-    None = all, 0 = none. `unique_prompts`: print and keep one row a prompt. `sinks`: who else is given each table.
+    None = all, 0 = none. `sinks`: who else is shown them. `unique_prompts`: show one row a prompt; files hold all.
     """
 
     folder: Path
@@ -104,13 +104,12 @@ class CompletionsLog:
         if not tables:
             return
         table = joined(tables)
-        if self.unique_prompts:
-            table = _first_of_each_prompt(table)
         write_parquet(table, self.folder / f"{mode}_{step:05d}.parquet")
+        shown = _first_of_each_prompt(table) if self.unique_prompts else table
         for sink in self.sinks:
-            sink(table.columns, mode, step)
+            sink(shown.columns, mode, step)
         if self.to_print != 0:
-            print_table(table, title=f"{mode} step {step}", rows=self.to_print)
+            print_table(shown, title=f"{mode} step {step}", rows=self.to_print)
 
 
 def write_parquet(table: Table, path: Path) -> None:
