@@ -40,7 +40,7 @@ _CUE = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:could|might|maybe|perhaps|possibly|either|not|neither|nor|isn't|can't|cannot|unsure|unknown|guess|between|or|wasn't|aren't|"
-    r"doesn't)\b|\?|可能|不是|或",
+    r"doesn't)\b|\?|≠|\\ne|可能|不是|或",
     re.IGNORECASE,
 )
 _DENIAL = re.compile(r"\b(?:not|either|neither|nor|maybe|perhaps|possibly|might|or)\b|n't|\?", re.IGNORECASE)
@@ -50,6 +50,10 @@ _PLEASANTRY = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w.]*\w)")
 _BARE = re.compile(r"[-+]?[\d.,]+")
+_TAKEN_BACK = re.compile(
+    r"[\s.*]*(?:no,?\s+wait|wait|actually|correction|scratch that|oops|sorry|hmm|i mean)\b[\s,.:]*", re.IGNORECASE
+)
+_CONTRAST = re.compile(r",?\s+(?:not|rather than|instead of)\s", re.IGNORECASE)
 _CUT = re.compile(
     r"\s(?:in|because|since|as|for|when|which|where|while|so|after|from|if|per cent of|of|at|with|on|total)\b|[(,—]|"
     r"\s-\s",
@@ -68,12 +72,21 @@ def marked(text: str) -> str | None:
             found[-1] = (segment, found[-1][1], end)
     if not found:
         return None
+    replaced = _withdrawn(text[found[-1][2] :])
+    if replaced is not None:
+        return replaced
     chosen = [found[-1][0]]
     for (value, _, end), (_, start, _) in zip(reversed(found[:-1]), reversed(found[1:]), strict=True):
         if value in chosen or not conflicting(text[end:start].strip(" .*\n")):
             break
         chosen.insert(0, value)
     return " , ".join(chosen)
+
+
+def _withdrawn(rest: str) -> str | None:
+    """What replaces a stated answer: "No wait, it is 18." behind it."""
+    taken_back = _TAKEN_BACK.match(rest)
+    return unmarked(rest[taken_back.end() :]) if taken_back else None
 
 
 def _segment(text: str, start: int) -> tuple[str, int, int]:
@@ -96,6 +109,9 @@ def usable(segment: str) -> str:
     segment = _COPULA.sub("", segment.rstrip(".。*_`").strip())
     if not segment or mathematical(segment):
         return segment
+    stated = _CONTRAST.split(segment, maxsplit=1)[0]
+    if stated != segment and mathematical(stated):
+        return stated
     doubtful = _DOUBT.search(segment)
     said = re.split(r"\b(?:is|are|equals)\b", segment)[-1].strip()
     if not _DENIAL.search(segment) and said and said != segment and mathematical(said):

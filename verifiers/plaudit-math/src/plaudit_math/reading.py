@@ -55,7 +55,7 @@ _IN_BASE = re.compile(
 )
 _PUNCTUATION = re.compile(r"(?:(?<!\\)[.,;:]|\s)+$")
 _OPTION = re.compile(r"^(?:\\text\s*\{)?\s*(?:option|choice|answer)\s+(?=\(?[A-J]\b)", re.IGNORECASE)
-_WRAPPED = (("**", "**"), ("*", "*"), ("`", "`"), ("__", "__"), ('"', '"'), ("\\text{'", "'}"))
+_WRAPPED = (("'", "'"), ("**", "**"), ("*", "*"), ("`", "`"), ("__", "__"), ('"', '"'), ("\\text{'", "'}"))
 
 
 @lru_cache(maxsize=2048)

@@ -37,6 +37,8 @@ _FRACTIONS = {"½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3
 def _plain_table() -> dict[int, Any]:
     table: dict[int, Any] = {ord(character): None for character in _INVISIBLE}
     table |= {ord(character): " " for character in _SPACES}
+    table |= dict.fromkeys([*range(0x2600, 0x2700), *range(0x2702, 0x2768), *range(0x1F300, 0x1FB00), 0x2B50])
+    table |= {0x2715: "×"}
     table |= {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
     table |= {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0x1D400, 0x1D800)}
     table |= {ord(character): "-" for character in "−﹣‐‑‒–－"}
