@@ -40,6 +40,9 @@ class Slot:
     async def greet(self) -> None:
         """Wait for the agent's hello. Raises InfrastructureFailure if it does not come or is another version's."""
         head, _ = await self._within(_HELLO_TIMEOUT_S, "did not start")
+        if head["op"] == "broken":
+            self.broken = True
+            raise InfrastructureFailure(str(head.get("error")))
         if head["op"] != "hello" or head.get("version") != VERSION:
             self.broken = True
             raise InfrastructureFailure(f"the agent said {head!r}; expected the hello of version {VERSION}")
