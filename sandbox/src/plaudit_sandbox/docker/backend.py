@@ -16,6 +16,7 @@ from plaudit_sandbox.docker.connection import abilities, connect
 from plaudit_sandbox.docker.containers import ENGINE_ERRORS, Plan
 from plaudit_sandbox.docker.image import find_image
 from plaudit_sandbox.docker.isolation import PROBE, describe
+from plaudit_sandbox.docker.threads import in_thread
 from plaudit_sandbox.docker.transport import ContainerTransport
 from plaudit_sandbox.errors import InfrastructureFailure, SandboxError, SandboxRefused
 from plaudit_sandbox.limits import Limits
@@ -75,7 +76,7 @@ class DockerBackend:
     async def start(self, limits: Limits) -> Transport:
         """Start a container and give it its agent."""
         engine = await self._connected()
-        launching = asyncio.ensure_future(asyncio.to_thread(containers.launch, engine.client, engine.plan, limits))
+        launching = asyncio.ensure_future(in_thread(containers.launch, engine.client, engine.plan, limits))
         try:
             transport = ContainerTransport(engine.client, *await asyncio.shield(launching))
         except asyncio.CancelledError:
@@ -106,7 +107,7 @@ class DockerBackend:
         engine, self._engine = self._engine, None
         if engine is not None:
             try:
-                await asyncio.to_thread(containers.remove_pool, engine.client, engine.plan.pool)
+                await in_thread(containers.remove_pool, engine.client, engine.plan.pool)
             finally:
                 engine.client.close()
 
@@ -126,7 +127,7 @@ class DockerBackend:
     async def _connected(self) -> _Engine:
         async with self._connecting:
             if self._engine is None:
-                self._engine = await asyncio.to_thread(self._connect)
+                self._engine = await in_thread(self._connect)
             return self._engine
 
     def _connect(self) -> _Engine:

@@ -9,6 +9,7 @@ import time
 from typing import Any, Literal
 
 from plaudit_sandbox.docker.containers import ENGINE_ERRORS, remove
+from plaudit_sandbox.docker.threads import in_thread
 from plaudit_sandbox.errors import InfrastructureFailure
 
 _HEADER = struct.Struct(">BxxxI")
@@ -83,7 +84,7 @@ class ContainerTransport:
         """See `Transport.close`."""
         if self._removal is None:
             self._raw.close()
-            self._removal = asyncio.ensure_future(asyncio.to_thread(remove, self._client, self._identity))
+            self._removal = asyncio.ensure_future(in_thread(remove, self._client, self._identity))
         await asyncio.shield(self._removal)
 
     async def over_memory(self) -> bool:
@@ -97,7 +98,7 @@ class ContainerTransport:
 
     async def _why(self) -> Cause:
         if self._cause is None:
-            self._cause = asyncio.ensure_future(asyncio.to_thread(self._look_up_cause))
+            self._cause = asyncio.ensure_future(in_thread(self._look_up_cause))
         return await asyncio.shield(self._cause)
 
     def _look_up_cause(self) -> Cause:
