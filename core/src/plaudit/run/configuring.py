@@ -21,8 +21,11 @@ def make_config(run: RunFile) -> Any:
     from plaudit.grpo.config import GRPOConfig
 
     refuse_removed(run.config)
-    check_fields(run.config, GRPOConfig, "config")
-    values = {**_DEFAULTS, **run.config, "output_dir": run.output_dir}
+    given = dict(run.config)
+    if isinstance(given.get("scale_rewards"), bool):  # declared as text for the command line, and also a switch
+        given["scale_rewards"] = str(given["scale_rewards"])
+    check_fields(given, GRPOConfig, "config")
+    values = {**_DEFAULTS, **given, "output_dir": run.output_dir}
     if run.model.model_init_kwargs or run.model.revision:
         revision = {"revision": run.model.revision} if run.model.revision else {}
         values["model_init_kwargs"] = {**run.model.model_init_kwargs, **revision}
