@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from plaudit import load_reward
 
 PAIRS = [
