@@ -217,6 +217,9 @@ def answers_that_freeze(reference: str, peer: Trl | None) -> Figures:
     spec = replace(reward_specs(reference)[0], timeout_s=HOSTILE_TIMEOUT_S)
     threads = threading.active_count()
     with Scorer([spec], max_unscored_share=None) as scorer:
+        first = scorer.open(rows_of(1), num_generations=1)  # the step before: the workers have started
+        submit(first, [r"\boxed{0}"])
+        first.result()
         watch = Watch()
         started = time.perf_counter()
         session = scorer.open(rows_of(8), num_generations=8)

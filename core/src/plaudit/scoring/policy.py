@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 300.0
 DEFAULT_RETRIES = 2
 DEFAULT_CONCURRENCY = 64
-DEFAULT_MEMORY_MB = 2048
+DEFAULT_MEMORY_MB = 1024
 _GRANULARITIES = ("batch", "group", "rollout")
 _EXECUTORS = ("loop", "thread", "process", "ray")
 _ON_ERROR = ("abstain", "zero", "drop_group", "raise")

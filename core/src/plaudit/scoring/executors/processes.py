@@ -19,10 +19,11 @@ from plaudit.scoring.outcome import Failure, Outcome, described
 from plaudit.scoring.policy import Policy
 from plaudit.scoring.spec import RewardSpec
 
-SLOW_S = 0.25
+SLOW_S = 0.1
 LEAK_BYTES = 256 * 2**20
 LOOK_S = 0.02
 CLOSE_S = 5.0
+MOST = 16
 
 
 def default_processes() -> int:
@@ -45,7 +46,7 @@ class Lane:
         self._warm()
         while self._next():
             pass
-        self._retire()
+        self._retire(wait_s=CLOSE_S)
 
     def _next(self) -> bool:
         """Run the next attempt; nothing of it is kept while waiting for another. False at the end."""
@@ -98,10 +99,10 @@ class Lane:
             self._retire()
         return outcome
 
-    def _retire(self) -> None:
+    def _retire(self, *, wait_s: float = 0.0) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.kill()
+            worker.kill(wait_s=wait_s)
 
 
 class ProcessPool:
@@ -124,7 +125,7 @@ class ProcessPool:
         )
         self._clock = clock
         self._quick = min(processes or default_processes(), policy.max_concurrency)
-        self._most = max(self._quick, min(4 * self._quick, 16, policy.max_concurrency))
+        self._most = max(self._quick, min(MOST, policy.max_concurrency))
         self._lanes: list[Lane] = []
         self._closed = False
         self._lock = threading.Lock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import signal
 import socket
 import subprocess
@@ -55,13 +56,16 @@ class Worker:
         text = os.pread(self._output.fileno(), _TAIL, max(size - _TAIL, 0)).decode("utf-8", "replace").strip()
         return f"; it last printed: {text}" if text else ""
 
-    def kill(self) -> None:
-        """End the process and its group, and close what belongs to it."""
+    def kill(self, *, wait_s: float = 0.0) -> None:
+        """End the process and its group, and close what belongs to it; wait until it is gone, at most so long."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ProcessLookupError, PermissionError):
             self._kill_leader()
         if self._channel.pidfd is not None:
+            poll = select.poll()
+            poll.register(self._channel.pidfd, select.POLLIN)
+            poll.poll(wait_s * 1000)
             os.close(self._channel.pidfd)
         self._channel.close()
         self._output.close()
