@@ -73,7 +73,7 @@ async def agentbox(runs: int, lanes: int, image: str | None) -> dict[str, Any]:
     latencies: list[float] = []
     config = SandboxConfig(image=image or "python:3.12-slim-bookworm", auto_pull=False, ensure_pytest=False)
     async with SandboxManager(config) as manager:
-        boxes = [await manager.create() for _ in range(lanes)]
+        boxes = [await manager.create(task_id="benchmark", run_id=str(lane)) for lane in range(lanes)]
 
         async def lane(box: Any, count: int) -> None:
             for _ in range(count):
