@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import struct
 import time
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from plaudit_sandbox.docker.containers import ENGINE_ERRORS, remove
 from plaudit_sandbox.docker.threads import in_thread
 from plaudit_sandbox.errors import InfrastructureFailure
 
+_log = logging.getLogger(__name__)
 _HEADER = struct.Struct(">BxxxI")
 _STDERR = 2
 _READ_BYTES = 1 << 18
@@ -73,9 +75,11 @@ class ContainerTransport:
                 self._heard = True
                 return content
         cause = await self._why()
+        said = self._streams.stderr.decode(errors="replace").strip()
         if not self._heard:
-            said = self._streams.stderr.decode(errors="replace").strip()
             raise InfrastructureFailure(f"no agent came up in the container: {said or 'it ended without a word'}")
+        if said:
+            _log.warning("the agent in container %s ended: %s", self._identity[:12], said)
         if cause == "outside":
             raise InfrastructureFailure("the container was ended from outside, or its Docker engine is gone")
         return b""
