@@ -5,8 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .models import add_adapter, drop_dropout, is_adapted, load_model, load_tokenizer
+from ..scoring.spec import RewardSpec, reward_specs
+from .datasets import check_datasets, only_prompts
+from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
 from .reference_model import copy_adapter
+from .refusals import check_rewards
+
+
+def check_inputs(
+    model: Any, reward_funcs: Any, args: Any, train_dataset: Any, eval_dataset: Any
+) -> tuple[list[RewardSpec], Any, Any]:
+    """The rewards, and the datasets as rewards may see them. Raises UsageError on what cannot work, quickly."""
+    check_model_path(model)
+    check_rewards(reward_funcs)
+    specs = reward_specs(reward_funcs, args.reward_weights)
+    if args.remove_unused_columns:
+        train_dataset, eval_dataset = only_prompts(train_dataset), only_prompts(eval_dataset)
+    check_datasets(train_dataset, eval_dataset, specs)
+    return specs, train_dataset, eval_dataset
 
 
 def prepare_policy(model: Any, tokenizer: Any, peft_config: Any, args: Any) -> tuple[Any, Any]:

@@ -16,25 +16,23 @@ from transformers.trainer_utils import TrainOutput
 
 from ..errors import UsageError
 from ..scoring.scorer import Scorer
-from ..scoring.spec import reward_specs
 from . import assembly, checkpoints
 from .batch import MicroBatch
 from .config import GRPOConfig
-from .datasets import check_datasets, check_prompt_lengths, only_prompts
+from .datasets import check_prompt_lengths
 from .entropy import EntropyController
 from .evaluation import EvaluationRows, generations_in_evaluation, random_state_kept, ticks
 from .hooking import StepHooks
 from .idle_rows import active_stats, teaches_without_advantage
 from .logprobs import TokenScorer
 from .losses import policy_loss
-from .models import check_model_path
 from .preview import preview
 from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
-from .refusals import check_groups, check_rewards, refuse_arguments, refuse_parallelism
-from .setup import default_output_dir, prepare_policy
+from .refusals import check_groups, refuse_arguments, refuse_parallelism
+from .setup import check_inputs, default_output_dir, prepare_policy
 from .world import World
 
 
@@ -71,12 +69,7 @@ class GRPOTrainer(RecordingTrainer):
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
-        check_model_path(model)
-        check_rewards(reward_funcs)
-        specs = reward_specs(reward_funcs, args.reward_weights)
-        if args.remove_unused_columns:
-            train_dataset, eval_dataset = only_prompts(train_dataset), only_prompts(eval_dataset)
-        check_datasets(train_dataset, eval_dataset, specs)
+        specs, train_dataset, eval_dataset = check_inputs(model, reward_funcs, args, train_dataset, eval_dataset)
         set_seed(args.seed)
         policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
         super().__init__(
