@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import mmap
 import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -18,26 +21,61 @@ from plaudit_sandbox.agent.report import COMPILING, RUNNING, SETTING_UP, Report
 FRAMES = st.lists(st.tuples(st.integers(), st.binary(max_size=3000)), max_size=5)
 
 
+@contextlib.contextmanager
+def _decoded(lines: int) -> Iterator[int]:
+    """A descriptor that gives the bytes which lines of base64, read from another, stand for."""
+    reading, writing = os.pipe()
+
+    def pump() -> None:
+        with open(lines, "rb", closefd=False) as source, open(writing, "wb", buffering=0) as sink:
+            for line in source:
+                sink.write(base64.b64decode(line, validate=False))
+
+    thread = threading.Thread(target=pump)
+    thread.start()
+    try:
+        yield reading
+    finally:
+        thread.join()
+        os.close(reading)
+
+
 @pytest.mark.parametrize("kind", [Channel, LineChannel])
 @settings(max_examples=30, deadline=None)
 @given(frames=FRAMES)
 def test_frames_arrive_as_sent(kind: type[Channel], frames: list[tuple[int, bytes]]) -> None:
     reading, writing = os.pipe()
-    sender, receiver = kind(-1, writing), kind(reading, -1)
+
+    def send() -> None:
+        for n, body in frames:
+            kind(-1, writing).send({"op": "x", "n": n}, [body])
+        os.close(writing)
+
+    thread = threading.Thread(target=send)
+    thread.start()
     received = []
-    try:
-        thread = threading.Thread(target=lambda: [sender.send({"op": "x", "n": n}, [b]) for n, b in frames])
-        thread.start()
+    with _decoded(reading) if kind is LineChannel else contextlib.nullcontext(reading) as plain:
+        receiver = Channel(plain, -1)
         for _ in frames:
             head, body = receiver.receive()
             received.append((head["n"], bytes(body) if body is not None else b""))
-        thread.join()
-        os.close(writing)
         with pytest.raises(Closed):
             receiver.receive()
-    finally:
-        os.close(reading)
+    thread.join()
+    os.close(reading)
     assert received == frames
+
+
+def test_a_line_leaves_nothing_in_memory_and_hurts_no_other_bytes() -> None:
+    reading, writing = os.pipe()
+    body = os.urandom(30_000)
+    LineChannel(-1, writing).send({"op": "x"}, [body, b"", b"\n"])
+    os.close(writing)
+    with _decoded(reading) as plain:
+        assert bytes(Channel(plain, -1).receive()[1] or b"") == body + b"\n"
+    os.close(reading)
+    assert (b"\n"[0], b"Cg==\n"[:2]) == (10, b"Cg")
+    assert body != bytes(len(body))
 
 
 def test_a_large_body_crosses_a_small_socket() -> None:

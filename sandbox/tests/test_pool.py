@@ -25,7 +25,7 @@ class PipeTransport:
 
     async def send(self, data: bytes) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(base64.b64encode(data) + b"\n" if self.lines else data)
+        self.process.stdin.write(data)
         await self.process.stdin.drain()
 
     async def receive(self) -> bytes:

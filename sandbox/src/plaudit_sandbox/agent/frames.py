@@ -6,7 +6,8 @@ A frame is two big-endian 32-bit lengths, a JSON head and a body of bytes. Clien
 
 from __future__ import annotations
 
-import base64
+import binascii
+import ctypes
 import json
 import mmap
 import os
@@ -17,6 +18,7 @@ from typing import Any
 LENGTHS = struct.Struct(">II")
 MAX_HEAD = 1 << 20
 MAX_BODY = 1 << 30
+_LINE_BYTES = 48 << 10
 Buffer = bytes | memoryview | mmap.mmap
 Head = dict[str, Any]
 
@@ -57,11 +59,6 @@ class Channel:
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
-
-    @property
-    def buffered(self) -> bool:
-        """Whether bytes were read beyond the last frame, which a poll of `incoming` would not show."""
-        return False
 
     def receive(self) -> tuple[Head, mmap.mmap | None]:
         """The next frame; body None where it is empty. Raises Closed at the end of the stream."""
@@ -110,35 +107,23 @@ class Channel:
 
 
 class LineChannel(Channel):
-    """The same over a transport that only carries text lines: each line is base64 of some bytes of the stream."""
-
-    def __init__(self, incoming: int, outgoing: int) -> None:
-        super().__init__(incoming, outgoing)
-        self._undecoded = b""
-        self._decoded = b""
-
-    @property
-    def buffered(self) -> bool:
-        """Whether a line, or the rest of one, was read beyond the last frame."""
-        return bool(self._decoded) or b"\n" in self._undecoded
+    """The same where the way back carries text only: lines, each of them base64 of some bytes of the stream."""
 
     def send(self, head: Head, parts: Sequence[Buffer] = ()) -> None:
-        """Write one frame, as one line."""
-        data = b"".join([pack_head(head, sum(len(memoryview(part)) for part in parts)), *map(bytes, parts)])
-        line = memoryview(base64.b64encode(data) + b"\n")
-        while line:
-            line = line[os.write(self.outgoing, line) :]
+        """Write one frame. Raises Closed if the other end is gone."""
+        views = [memoryview(part) for part in parts]
+        for view in [memoryview(pack_head(head, sum(map(len, views)))), *views]:
+            for start in range(0, len(view), _LINE_BYTES):
+                line = binascii.b2a_base64(view[start : start + _LINE_BYTES])
+                try:
+                    self._write(memoryview(line))
+                finally:
+                    # Encoded output of this run would else be found in the memory of the next.
+                    ctypes.memset(id(line) + bytes.__basicsize__ - 1, 0, len(line))
 
-    def _fill(self, view: memoryview) -> int:
-        while not self._decoded:
-            while b"\n" not in self._undecoded:
-                data = os.read(self.incoming, 1 << 16)
-                if not data:
-                    return 0
-                self._undecoded += data
-            line, _, self._undecoded = self._undecoded.partition(b"\n")
-            self._decoded = base64.b64decode(line)
-        count = min(len(view), len(self._decoded))
-        view[:count] = self._decoded[:count]
-        self._decoded = self._decoded[count:]
-        return count
+    def _write(self, line: memoryview) -> None:
+        while line:
+            try:
+                line = line[os.write(self.outgoing, line) :]
+            except (BrokenPipeError, ConnectionResetError) as gone:
+                raise Closed from gone

@@ -12,7 +12,7 @@ from .serve import Agent
 
 
 def main(*, lines: bool = False, **options: Any) -> None:
-    """Serve until stdin closes. lines: frames as lines of base64, for transports of text. options: see `Options`.
+    """Serve until stdin closes. lines: answer in lines of base64, where stdout carries text. options: see `Options`.
 
     Landlock is used where the kernel has it and otherwise left out: the container is the wall.
     """

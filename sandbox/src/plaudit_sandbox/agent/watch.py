@@ -80,8 +80,6 @@ class Watch:
     def _wait_ms(self, deadline: float) -> float:
         # The stage may change while this waits, so never beyond the time that a run may take.
         wait_s = min(deadline - time.monotonic(), self._settings.timeout_s)
-        if self._channel.buffered:
-            return 0.0
         if self._job.pidfd is None:
             wait_s = min(wait_s, _NO_PIDFD_TICK_S)
         if self._confinement.watches:
@@ -97,7 +95,7 @@ class Watch:
                 self._end("output", f"wrote more than {self._settings.output >> 10} KiB")
         if job.peer is not None and job.peer.sock.fileno() in ready:
             self._hear_program(ready[job.peer.sock.fileno()])
-        if self._channel.incoming in ready or self._channel.buffered:
+        if self._channel.incoming in ready:
             self._hear_client()
 
     def _hear_program(self, event: int) -> None:

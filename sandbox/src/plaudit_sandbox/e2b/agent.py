@@ -1,4 +1,4 @@
-"""The warm agent in a sandbox: base64 lines through SendInput, base64 lines back from the streamed stdout."""
+"""The warm agent in a sandbox: bytes go in through SendInput, lines of base64 come back from stdout."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _READ_ONLY = (
     "/app",
     "/nix/store",
 )
-# A mount namespace of the agent's own where that works: /tmp is a folder on disk in which only the agent may write,
-# and no other place is left where one run could leave something for the next. Landlock, where the kernel has it, says
-# the same again.
+# Namespaces of the agent's own where they are to be had: /tmp is a folder on disk in which only the agent may write, no
+# other place is left where one run could leave something for the next, the agent is the init of its processes, and its
+# network has no address. Landlock, where the kernel has it, says much of it again.
 _HIDE = (
     "mkdir -p .plaudit/tmp && chmod 755 .plaudit .plaudit/tmp && mount --bind .plaudit/tmp /tmp"
     " && mount -t tmpfs -o ro,mode=755 none /var/tmp && mount -t tmpfs -o ro,mode=755 none /dev/shm"
@@ -44,7 +44,7 @@ _BOOT = """\
 echo {marker}
 hide='{hide}'
 agent='exec python3 -I -c "import base64,zlib;exec(zlib.decompress(base64.b64decode(b\\"{source}\\")))"'
-alone="unshare --mount --propagation private"
+alone="unshare --mount --propagation private --ipc --net --pid --fork --kill-child --mount-proc"
 if $alone sh -c "$hide" 2>/dev/null; then exec $alone sh -c "$hide && $agent"; fi
 eval "$agent"
 """
@@ -93,8 +93,8 @@ class AgentTransport:
             raise InfrastructureFailure(f"E2B: the agent said nothing within {_START_TIMEOUT_S:g} s") from None
         if self._ended or self._failure is not None:
             raise self._failure or AgentUnavailable(f"it did not start: {self._errors.strip()[-300:] or 'no message'}")
-        try:  # an empty line says nothing to the agent, but shows whether it can be spoken to
-            await self._handle.send_stdin(b"\n", request_timeout=_REQUEST_TIMEOUT_S)
+        try:  # nothing said, but it shows whether the agent can be spoken to
+            await self._handle.send_stdin(b"", request_timeout=_REQUEST_TIMEOUT_S)
         except Exception as error:
             raise _unavailable_or_lost(error) from None
 
@@ -115,7 +115,7 @@ class AgentTransport:
             raise ConnectionResetError("it ended, or was sent half a frame")
         self._torn = True  # what is cancelled on the way leaves a stream that no frame can follow
         for start in range(0, len(data), _CHUNK):
-            await self._send_line(base64.b64encode(data[start : start + _CHUNK]) + b"\n")
+            await self._send_piece(data[start : start + _CHUNK])
         self._torn = False
 
     async def receive(self) -> bytes:
@@ -142,10 +142,10 @@ class AgentTransport:
         await self._cloud.kill(self._sandbox)
         self._end(None)
 
-    async def _send_line(self, line: bytes) -> None:
+    async def _send_piece(self, piece: bytes) -> None:
         for attempt in range(_SEND_TRIES):
             try:
-                await self._handle.send_stdin(line, request_timeout=_REQUEST_TIMEOUT_S)
+                await self._handle.send_stdin(piece, request_timeout=_REQUEST_TIMEOUT_S)
                 return
             except Exception as error:
                 if named(error, "RateLimitException") and attempt + 1 < _SEND_TRIES:

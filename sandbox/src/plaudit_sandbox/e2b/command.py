@@ -31,13 +31,13 @@ alone="env -i PATH=$PATH HOME=$PWD TMPDIR=$PWD LANG=C.UTF-8 OMP_NUM_THREADS=1 {e
 {compile}
 ulimit -t {cpu_s}
 began=$(date +%s%N)
-eval "$alone timeout -s KILL {timeout_s} {command}" < ../{stdin} > ../{stdout} 2> ../{stderr}
+(eval "exec $alone timeout -s KILL {timeout_s} {command}") < ../{stdin} > ../{stdout} 2> ../{stderr}
 code=$?
 echo "$code $(( ($(date +%s%N) - began) / 1000000 ))"
 """
 _COMPILE = """\
 command -v {program} >/dev/null || exit {missing}
-eval "$alone timeout -s KILL {timeout_s} {command}" < /dev/null > ../{stderr} 2>&1 || exit {not_compiled}
+(eval "exec $alone timeout -s KILL {timeout_s} {command}") < /dev/null > ../{stderr} 2>&1 || exit {not_compiled}
 """
 
 
@@ -118,7 +118,7 @@ class CommandTransport:
         limit_s = settings.timeout_s + (settings.compile_timeout_s if compiler else 0) + _MARGIN_S
         code, text = await self._command(_script(settings, spec, command, compiler), limit_s)
         if code == _MISSING:
-            name = command[0] if not compiler else f"{compiler[0]} or {command[0]}"
+            name = (compiler or command)[0]
             return {"op": "broken", "error": f"MissingToolchain: {name!r} is not installed in this sandbox"}, []
         exit_code, wall_ms = _told(text) if code == 0 else (1, 0)
         out, err = [await self._read(path, settings.output + 1) for path in (_OUT, _ERR)]
@@ -128,9 +128,15 @@ class CommandTransport:
         found = await self._collect(settings)
         parts = [out[: settings.output], err[: settings.output], *found.values()]
         head = {
-            "op": "result", "status": status, "detail": detail, "wall_s": wall_ms / 1000,
+            "op": "result",
+            "status": status,
+            "detail": detail,
+            "wall_s": wall_ms / 1000,
             "exit_code": None if status in ("timeout", "output") else _signed(exit_code),
-            "cpu_s": 0.0, "peak_memory_mb": 0.0, "names": list(found), "lengths": list(map(len, parts)),
+            "cpu_s": 0.0,
+            "peak_memory_mb": 0.0,
+            "names": list(found),
+            "lengths": list(map(len, parts)),
         }
         return head, parts
 
