@@ -10,7 +10,7 @@ from plaudit_math.scalars import proportional, same_value
 _TURNED = {"<": ">", "≤": "≥", ">": "<", "≥": "≤", "=": "=", "≠": "≠"}
 
 
-_MUTUAL = frozenset(["∥", "⟂", "≅"])
+_MUTUAL = frozenset(["∥", "⟂", "≅", "∼"])
 
 
 def is_name(node: Node) -> bool:

@@ -42,8 +42,10 @@ class Parser(Terms):
     def statement(self) -> Node:
         quantifier = self.accept("∀", "∃")
         if quantifier is not None:
-            self.statement()
+            condition = self.statement()
             self.accept(",", ":")
+            if self.peek().kind == "end":
+                return ("quant", quantifier, condition)
             return ("quant", quantifier, self.statement())
         stated = self.logic(0)
         if self.accept("∀") is None:

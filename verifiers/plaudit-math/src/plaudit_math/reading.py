@@ -32,6 +32,7 @@ class Reading(NamedTuple):
 _INTEGER = re.compile(r"[-+]?\d{1,15}")
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{},!])")
 _MEMBERSHIP = re.compile(r"(?<=\S)\s*(?:\\[ ,;])*\(\s*[a-z]\s*\\in\s*\\mathbb\s*\{?[ZNQR]\}?[+*]?\s*\)\s*$")
+_SIGNS = frozenset("= < > ≤ ≥ ≠ ≅ ≡ ∼ ≈ → ↔ ∪ ∩ ∖ ∈ ∉ ⊂ ⊆ + * ^ _ ± ∧ ∨ ¬ ⟂ ∥ | ! %".split(" "))
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\\text\{)?\s*([ap])?\.?\s*(?:m\.?)?\}?", re.IGNORECASE)
 _EUROPEAN = re.compile(r"([-+]?)(\d{1,3}(?:\.\d{3})+),(\d+)|([-+]?)(\d{1,3}(?:\.\d{3}){2,})()")
@@ -120,7 +121,7 @@ def _readings(text: str, tokens: list[Token]) -> list[Node]:
             return [found]
     if (exception := _all_but(tokens)) is not None:
         return [exception]
-    said: list[Node] = [("text", spoken)] if spoken else []
+    said: list[Node] = [("text", spoken)] if spoken and not any(_is_formula(token) for token in tokens) else []
     try:
         parts = phrase(tokens)
         found_nodes = _parsed(parts.tokens)
@@ -141,6 +142,11 @@ def _is_word(token: Token) -> bool:
     if token.kind == "sym":
         return token.styled == "text"
     return token.kind == "word" and (bool(token.styled) or not is_product(token.text))
+
+
+def _is_formula(token: Token) -> bool:
+    """Signs whose loss would change the meaning: such an answer is no mere text."""
+    return token.kind == "cmd" or (token.kind == "op" and token.text in _SIGNS)
 
 
 def _all_but(tokens: list[Token]) -> Node | None:

@@ -83,6 +83,8 @@ def _relation(node: Node) -> Node:
 def _list(node: Node) -> Node:
     """n = 3, 4, 5 names each value; x ≠ 1, 2 excludes each; ± inside a list is written out."""
     joined, items = node[1], node[2]
+    if not items:
+        return node
     first = items[0]
     if first[0] == "rel" and len(first[1]) == 1 and first[1][0] in ("=", "≠") and is_plain(first[2][0]):
         items = (first, *(
