@@ -1,4 +1,7 @@
-"""Every back end under one fixture: `open_box(limits=…)` opens a sandbox of the parameter's back end."""
+"""Every back end that runs here by itself, under one fixture: `open_box(limits=…)` opens a sandbox of the parameter's.
+
+Tests of e2b, which needs a cloud or its stand-in, lie in e2b/.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ LOCAL = [pytest.param("namespaces", id="namespaces"), pytest.param("landlock", i
 BACKENDS = [
     *LOCAL,
     pytest.param("docker", id="docker", marks=pytest.mark.docker),
-    pytest.param("e2b", id="e2b"),
 ]
 
 
@@ -49,7 +51,7 @@ def open_local(request: pytest.FixtureRequest, keep_local_warm: Callable[[str], 
 
 @pytest.fixture(params=BACKENDS)
 def open_box(request: pytest.FixtureRequest, keep_local_warm: Callable[[str], None]) -> Iterator[OpenBox]:
-    """A sandbox of each back end; `open_docker` and `open_e2b` are the fixtures of those back ends."""
+    """A sandbox of each back end; `open_docker` is the fixture of that one."""
     if request.param in ("namespaces", "landlock"):
         keep_local_warm(request.param)
         yield partial(open_sandbox, "local", tier=request.param)
