@@ -36,10 +36,11 @@ def draw_curve(
     *,
     title: str,
     heldout: Mapping[str, Sequence[Point]] | None = None,
+    decoding: str = "greedy",
 ) -> None:
     """Write a picture with three panels: reward, each reward's mean, completion length.
 
-    `names`: the rewards. `heldout`: (step, mean score) of greedy decoding on held-out rows, by reward.
+    `names`: the rewards. `heldout`: (step, mean score) on held-out rows, by reward, decoded as `decoding` says.
     """
     import matplotlib
 
@@ -48,7 +49,7 @@ def draw_curve(
 
     figure, (total, each, length) = pyplot.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
     _panel_reward(total, records)
-    _panel_scores(each, records, names, heldout or {})
+    _panel_scores(each, records, names, heldout or {}, decoding)
     _panel_length(length, records)
     for axes in (total, each, length):
         axes.set_xlabel("step")
@@ -74,7 +75,11 @@ def _panel_reward(axes: Axes, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _panel_scores(
-    axes: Axes, records: Sequence[Mapping[str, Any]], names: Sequence[str], heldout: Mapping[str, Sequence[Point]]
+    axes: Axes,
+    records: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    heldout: Mapping[str, Sequence[Point]],
+    decoding: str,
 ) -> None:
     axes.set_title("score by reward")
     for index, name in enumerate(names):
@@ -84,7 +89,7 @@ def _panel_scores(
         _plot(
             axes,
             heldout.get(name, ()),
-            f"{name}, held out, greedy",
+            f"{name}, held out, {decoding}",
             color=color,
             marker="*",
             linestyle="none",

@@ -185,7 +185,8 @@ def _report(prepared: Prepared, folder: RunFolder, evaluations: dict[str, Evalua
     names = [spec.name for spec in prepared.rewards]
     marks = {name: [point for one in evaluations.values() if (point := one.point(name))] for name in names}
     title = f"{folder.root.name}: {prepared.run.model.path}, {len(prepared.train):,} rows"
-    draw_curve(read_metrics(folder.metrics), names, folder.curve, title=title, heldout=marks)
+    how = decoding(prepared)
+    draw_curve(read_metrics(folder.metrics), names, folder.curve, title=title, heldout=marks, decoding=how)
     plan = list(plan_lines(prepared))
     write_report(folder, title=title, plan=plan, evaluations=evaluations, decoding=decoding(prepared))
     if evaluations:
