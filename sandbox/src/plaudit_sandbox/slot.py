@@ -15,7 +15,7 @@ from plaudit_sandbox.request import Request
 from plaudit_sandbox.result import Result
 
 Frame = tuple[dict[str, Any], bytes]
-_CANCEL_TIMEOUT_S = 5.0
+_CANCEL_TIMEOUT_S = 10.0
 _HELLO_TIMEOUT_S = 60.0
 
 
