@@ -53,13 +53,14 @@ def wipe(path: str) -> None:
 
     Raises OSError if anything stays.
     """
+    directories = False
     for entry in list(os.scandir(path)):
         if entry.is_dir(follow_symlinks=False):
+            directories = True
             shutil.rmtree(entry.path, onerror=_open_up)
         else:
             os.unlink(entry.path)
-    left = os.listdir(path)
-    if left:
+    if directories and (left := os.listdir(path)):
         raise OSError(f"{path}: cannot delete {left[0]!r}")
 
 
