@@ -33,21 +33,25 @@ _READ_ONLY = (
     "/app",
     "/nix/store",
 )
-# Namespaces of the agent's own where they are to be had: /tmp is a folder on disk in which only the agent may write, no
-# other place is left where one run could leave something for the next, the agent is the init of its processes, and its
+# Namespaces of the agent's own where they are to be had: /tmp, /var/tmp and /dev/shm are the working directory, so that
+# no place is left where one run could leave something for the next; the agent is the init of its processes, and its
 # network has no address. Landlock, where the kernel has it, says much of it again.
 _HIDE = (
-    "mkdir -p .plaudit/tmp && chmod 755 .plaudit .plaudit/tmp && mount --bind .plaudit/tmp /tmp"
-    " && mount -t tmpfs -o ro,mode=755 none /var/tmp && mount -t tmpfs -o ro,mode=755 none /dev/shm"
+    "mkdir -p .plaudit/tmp && chmod 755 .plaudit && mount --bind .plaudit/tmp /tmp"
+    " && mount --bind .plaudit/tmp /var/tmp && mount --bind .plaudit/tmp /dev/shm"
 )
 _BOOT = """\
 echo {marker}
 hide='{hide}'
-agent='exec python3 -I -c "import base64,zlib;exec(zlib.decompress(base64.b64decode(b\\"{source}\\")))"'
+agent='exec python3 -I -c "import base64,os,zlib
+source = zlib.decompress(base64.b64decode(b\\"{source}\\"))
+exec(source.replace(b\\"{scratch}\\", os.environb[b\\"SCRATCH\\"]))"'
 alone="unshare --mount --propagation private --ipc --net --pid --fork --kill-child --mount-proc"
-if $alone sh -c "$hide" 2>/dev/null; then exec $alone sh -c "$hide && $agent"; fi
+if $alone sh -c "$hide" 2>/dev/null; then SCRATCH=/tmp exec $alone sh -c "$hide && $agent"; fi
+export SCRATCH=/tmp/{marker}
 eval "$agent"
 """
+_SCRATCH = "/tmp/scratch-of-the-agent"
 
 
 class AgentUnavailable(Exception):
@@ -67,7 +71,8 @@ class AgentTransport:
         self._inbox: asyncio.Queue[bytes] = asyncio.Queue()
         self._arrived = asyncio.Event()
         self._failure: SandboxError | None = None
-        self._ended = self._torn = False
+        self._ended = False
+        self._sending: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._closing: asyncio.Future[None] | None = None
 
@@ -100,23 +105,20 @@ class AgentTransport:
 
     async def leave(self) -> None:
         """Forget the agent but keep the sandbox."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.wait([self._watcher])
+        tasks = [task for task in (self._watcher, self._sending) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if self._handle is not None:
             with contextlib.suppress(Exception):
                 await self._handle.disconnect()
 
     async def send(self, data: bytes) -> None:
         """See `Transport.send`. Raises InfrastructureFailure where the sandbox, not only the agent, is lost."""
-        if self._failure is not None:
-            raise self._failure
-        if self._ended or self._torn:
-            raise ConnectionResetError("it ended, or was sent half a frame")
-        self._torn = True  # what is cancelled on the way leaves a stream that no frame can follow
-        for start in range(0, len(data), _CHUNK):
-            await self._send_piece(data[start : start + _CHUNK])
-        self._torn = False
+        # Cancelled on the way, it is sent all the same: no frame can follow half a frame, not even one that cancels.
+        self._sending = asyncio.ensure_future(self._send_after(self._sending, data))
+        await asyncio.shield(self._sending)
 
     async def receive(self) -> bytes:
         """See `Transport.receive`. Raises InfrastructureFailure where the sandbox, not only the agent, is lost."""
@@ -141,6 +143,16 @@ class AgentTransport:
         await self.leave()
         await self._cloud.kill(self._sandbox)
         self._end(None)
+
+    async def _send_after(self, earlier: asyncio.Task[None] | None, data: bytes) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        if self._failure is not None:
+            raise self._failure
+        if self._ended or (earlier is not None and (earlier.cancelled() or earlier.exception() is not None)):
+            raise ConnectionResetError("it ended, or was sent half a frame")
+        for start in range(0, len(data), _CHUNK):
+            await self._send_piece(data[start : start + _CHUNK])
 
     async def _send_piece(self, piece: bytes) -> None:
         for attempt in range(_SEND_TRIES):
@@ -212,6 +224,6 @@ def _unavailable_or_lost(error: Exception) -> Exception:
 
 
 def _boot(marker: str) -> str:
-    source = agent_source(scratch=f"/tmp/{marker}", read_only=_READ_ONLY, landlock=True, lines=True)
+    source = agent_source(scratch=_SCRATCH, read_only=_READ_ONLY, landlock=True, lines=True)
     packed = base64.b64encode(zlib.compress(source.encode())).decode()
-    return _BOOT.format(marker=marker, hide=_HIDE, source=packed)
+    return _BOOT.format(marker=marker, hide=_HIDE, source=packed, scratch=_SCRATCH)
