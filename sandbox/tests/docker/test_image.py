@@ -54,7 +54,9 @@ def test_a_program_that_is_not_here() -> None:
 
 
 @pytest.mark.docker
-def test_building_twice_gives_one_image(docker_options: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_building_twice_gives_one_image(
+    docker_options: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = ["--base-url", docker_options["base_url"]] if "base_url" in docker_options else []
     monkeypatch.setattr(sys, "argv", ["image", *arguments])
     assert images.main() == 0
