@@ -18,11 +18,11 @@ from plaudit.types import Rollout, Row
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "data" / "engine_cases.jsonl").read_text().splitlines()]
 ELSEWHERE = {
-    "engine-threads-02": "plaudit-math's answers under a timeout; here test_faults' tower in a worker",
-    "engine-host-05": "plaudit-math's caches; here test_faults' leaking worker",
-    "engine-cache-03": "plaudit-math's parsing",
-    "engine-scope-01": "plaudit-text's format",
-    "engine-scope-03": "plaudit-math's extraction",
+    "engine-threads-02": "tests/test_engine_cases.py; here test_faults' tower in a worker",
+    "engine-host-05": "plaudit-math's test_properties; here test_faults' leaking worker",
+    "engine-cache-03": "tests/test_engine_cases.py",
+    "engine-scope-01": "tests/test_engine_cases.py",
+    "engine-scope-03": "tests/test_engine_cases.py",
     "engine-scope-06": "environments have no parser argument: a verifier says how it extracts",
     "engine-files-01": "reward files of the Harbor bridge",
     "engine-files-02": "reward files of the Harbor bridge",
