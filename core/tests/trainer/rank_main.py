@@ -11,12 +11,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from conftest import make_model, make_tokenizer
 from plaudit import reward
 from plaudit.errors import PlauditError, UsageError
 from plaudit.scoring.spec import reward_specs
 from side_by_side import run_plaudit
 
+from conftest import make_model, make_tokenizer
 from runs import make_trainer
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
