@@ -1,12 +1,14 @@
 """Runs a second, CPU a run and latencies of the sandboxes, beside their peers in the same minutes.
 
-    python benchmarks/sandbox.py [--runs 400] [--llm-sandbox PYTHON] [--agentbox PYTHON] [--image NAME] [--json FILE]
+    python benchmarks/sandbox.py [--runs 400] [--llm-sandbox PYTHON] [--agentbox PYTHON] [--docker] [--image NAME]
+                                 [--e2b] [--json FILE]
     python benchmarks/sandbox.py --soak 10000
 
 Every program prints 1. CPU is that of this process and its children (getrusage), without what opening costs; docker's
 containers are no children, so theirs is left out. --llm-sandbox and --agentbox name the Python of an environment in
 which the peer is installed; what is missing is skipped with the reason. Bars: local at the namespaces tier at least 5 x
-llm-sandbox's bubblewrap in runs a second and at most 6 ms of CPU a run; docker at least 10 x agentbox-rl's warm exec.
+llm-sandbox's bubblewrap in runs a second and at most 6 ms of CPU a run; docker at least 10 x agentbox-rl's warm exec;
+e2b at least 100 runs a second, on a stand-in for the cloud.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import sandbox_e2b
 from plaudit_sandbox import Limits, Sandbox, SandboxError, open_sandbox
 from sandbox_peers import cpu_s, measure_threads
 from sandbox_soak import soak
@@ -150,6 +153,10 @@ async def benchmark(args: argparse.Namespace) -> list[Row]:
         rows.append(await ours("docker", args.runs, options))
         rows.append(peer("agentbox-docker", args.agentbox, args.runs // 8, args.image))
         rows.append(peer("llm-sandbox-docker", args.llm_sandbox, args.runs // 16, args.image))
+    if args.e2b:
+        with sandbox_e2b.standin():
+            rows.append(await ours("e2b", args.runs, sandbox_e2b.OPTIONS))
+            rows.append(_row("e2b SDK, commands.run each", await sandbox_e2b.plain_sdk(args.runs // 4, 8), 8))
     return rows
 
 
@@ -161,6 +168,7 @@ def main() -> None:
     parser.add_argument("--agentbox", help="Python of an environment with agentbox-rl")
     parser.add_argument("--docker", action="store_true", help="measure docker too; needs an engine")
     parser.add_argument("--image", help="image for the docker rows; it must have python3")
+    parser.add_argument("--e2b", action="store_true", help="measure e2b too, on a stand-in for the cloud")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     parser.add_argument(
         "--soak", type=int, metavar="RUNS", help="soak with that many runs, 5 %% of them bombs and hangs"

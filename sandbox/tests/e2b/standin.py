@@ -1,7 +1,7 @@
 """A stand-in for the E2B cloud: what the unmodified SDK asks of it, on loopback. It isolates nothing.
 
-Each sandbox is a folder; its commands are processes of this machine in it. `python standin.py` serves until its stdin
-closes and prints its port first.
+Each sandbox is a folder; its commands are processes of this machine in it. `python standin.py` prints its port and the
+key that it accepts, and serves until its stdin closes.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ async def main() -> None:
     """Serve until stdin closes."""
     cloud = Cloud()
     runner, port = await serve(cloud)
-    print(port, flush=True)
+    print(port, KEY, flush=True)
     await asyncio.to_thread(sys.stdin.read)
     for name in list(cloud.boxes):
         cloud.end(name)
