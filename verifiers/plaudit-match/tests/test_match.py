@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plaudit import UsageError, load_reward
+from plaudit_match.corpus import cases
 from plaudit_match.exact import Exact
-from plaudit_match.numeric import Numeric, last_number, read_number
+from plaudit_match.numeric import Numeric, numbers_in, read_number
 from plaudit_match.overlap import TokenF1, token_f1
 from plaudit_match.pattern import Pattern
 
@@ -54,6 +55,8 @@ def test_exact(options, completion, reference, score):
         ({}, "1e-3", "0.001", 1.0),
         ({}, "about x7 and v2", "2", 0.0),
         ({}, "none", "1", 0.0),
+        ({"take": "first"}, "72 is larger than 23.", "72", 1.0),
+        ({"take": "first"}, "23 is larger than 72.", "72", 0.0),
         ({"take": "only"}, "it is 7", "7", 0.0),
         ({"take": "only"}, "$7", "7", 1.0),
         ({"tolerance": 0.01}, "3.14", "3.1416", 1.0),
@@ -114,7 +117,7 @@ def test_unknown_place_names_the_choices():
 def test_numbers_are_read_exactly(value):
     written = f"{value.numerator}/{value.denominator}"
     assert read_number(written) == value
-    assert last_number(f"so it is {written}.") == value
+    assert numbers_in(f"so it is {written}.") == [value]
     assert Numeric().verify(written, str(value + Fraction(1, 10**9))).score == 0.0
 
 
@@ -127,3 +130,11 @@ def test_f1_is_symmetric_and_one_only_for_equal_bags(left, right):
 def test_by_name_as_a_reward():
     reward = load_reward("numeric", options={"tolerance": 0.1})
     assert reward(completions=["9.5", "5"], answer=["10", "10"]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+def test_corpus(case):
+    expected = case["expected"]
+    expected = expected["score"] if isinstance(expected, dict) else expected
+    scores = load_reward(case["kind"])(completions=[case["completion"]], gold=[case["gold"]])
+    assert scores == [expected if expected is None else pytest.approx(float(expected))]

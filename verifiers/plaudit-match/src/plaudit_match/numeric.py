@@ -32,25 +32,25 @@ def read_number(text: str) -> Fraction | None:
     return value / 100 if percent else value
 
 
-def last_number(text: str) -> Fraction | None:
-    """The last number that stands in `text`."""
-    found = [match.group() for match in _NUMBER.finditer(unicodedata.normalize("NFKC", text).replace("−", "-"))]
-    return next((value for value in map(read_number, reversed(found)) if value is not None), None)
+def numbers_in(text: str) -> list[Fraction]:
+    """The numbers that stand in `text`, in order."""
+    found = (match.group() for match in _NUMBER.finditer(unicodedata.normalize("NFKC", text).replace("−", "-")))
+    return [value for value in map(read_number, found) if value is not None]
 
 
 @verifier(executor="thread")
 class Numeric:
     """1 when the number in the answer equals the reference within `tolerance` (relative) or `absolute`.
 
-    `take`: "only" wants the answer to be a number and nothing else, "last" takes the last number in it. A reference
-    that is no number abstains.
+    `take`: "only" wants the answer to be a number and nothing else, "last" and "first" take that number in it. A
+    reference that is no number abstains.
     """
 
     def __init__(
         self,
         *,
         answer_in: Where = "all",
-        take: Literal["only", "last"] = "last",
+        take: Literal["only", "last", "first"] = "last",
         tolerance: float = 0.0,
         absolute: float = 0.0,
     ) -> None:
@@ -62,13 +62,19 @@ class Numeric:
         if not wanted or None in wanted:
             return Verdict.abstain(f"the reference is not a number: {reference!r}"[:200])
         answer = find_answer(completion, self._where)
-        value = None if answer is None else (read_number if self._take == "only" else last_number)(answer)
+        value = None if answer is None else self._taken(answer)
         if value is None:
             return Verdict.wrong(f"no number found in {self._where}")
         shown = str(value) if len(str(value)) < 40 else f"{float(value):.12g}"
         if any(self._equal(value, one) for one in wanted if one is not None):
             return Verdict.right(extracted=shown)
         return Verdict.wrong("another number than the reference", extracted=shown)
+
+    def _taken(self, answer: str) -> Fraction | None:
+        if self._take == "only":
+            return read_number(answer)
+        found = numbers_in(answer)
+        return found[0 if self._take == "first" else -1] if found else None
 
     def _equal(self, value: Fraction, wanted: Fraction) -> bool:
         return abs(value - wanted) <= max(self._absolute, self._tolerance * abs(wanted))
