@@ -6,6 +6,7 @@ the namespaces of `plaudit_sandbox.local` build on.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import time
@@ -165,7 +166,8 @@ def _open_to_all(paths: Sequence[str]) -> bool:
 def set_constant_limits() -> None:
     """In the agent, for all its runs: no core files, locked memory or message queues."""
     for name in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
-        resource.setrlimit(name, (0, 0))
+        with contextlib.suppress(ValueError):  # gVisor has no such limits, nor what they bound
+            resource.setrlimit(name, (0, 0))
 
 
 def set_limits(settings: Settings, *, cpu_s: float, tasks: int | None) -> None:
@@ -183,7 +185,8 @@ def set_limits(settings: Settings, *, cpu_s: float, tasks: int | None) -> None:
             resource.setrlimit(name, (value, value))
         except ValueError:  # the machine allows less
             hard = resource.getrlimit(name)[1]
-            resource.setrlimit(name, (hard, hard))
+            with contextlib.suppress(ValueError):  # gVisor, of a limit that it does not know
+                resource.setrlimit(name, (hard, hard))
 
 
 def limit_cpu(cpu_s: float) -> None:
