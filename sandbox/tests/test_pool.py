@@ -144,6 +144,15 @@ async def test_failed_starts_are_retried_and_then_raised(made: list[PipeBackend]
     assert made[1].failures_left == 6
 
 
+async def test_failed_starts_of_sessions_are_retried_and_then_raised(made: list[PipeBackend]) -> None:
+    async with open_sandbox("pipe", fail=2, retries=2) as box, box.session() as session:
+        assert (await session.run("1 + 1")).text == "2\n"
+    async with open_sandbox("pipe", fail=9, retries=2) as box:
+        with pytest.raises(InfrastructureFailure, match="no luck"):
+            await box.session().__aenter__()
+    assert made[1].failures_left == 6
+
+
 async def test_a_slot_that_dies_is_replaced_and_the_run_repeated(made: list[PipeBackend]) -> None:
     async with open_sandbox("pipe", max_slots=1) as box:
         await box.run("pass")

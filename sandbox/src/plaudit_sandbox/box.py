@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from plaudit_sandbox.engine import Engine
-from plaudit_sandbox.errors import SandboxError
+from plaudit_sandbox.errors import InfrastructureFailure, SandboxError
 from plaudit_sandbox.limits import Limits
 from plaudit_sandbox.pool import Pool, lost
 from plaudit_sandbox.protocol import Data, HostCall, Program, Session
@@ -162,11 +162,23 @@ class BoxSession:
         if self._closed:
             raise SandboxError("this session is closed; open another")
         if self._slot is None:
-            pool = await self._box._start()
-            slot = await self._held.enter_async_context(pool.slot(self._box.limits, session=True))
-            await slot.open(head_of("open", self._box.limits))
-            self._slot = slot
+            self._slot = await self._take_slot(await self._box._start())
         return self._slot
+
+    async def _take_slot(self, pool: Pool) -> Slot:
+        """An agent with a session in it; after an infrastructure failure a fresh one, as often as runs are retried."""
+        attempt = 0
+        while True:
+            agent = pool.slot(self._box.limits, session=True, fresh=attempt > 0)
+            try:
+                slot = await self._held.enter_async_context(agent)
+                await slot.open(head_of("open", self._box.limits))
+                return slot
+            except InfrastructureFailure:
+                await self._held.aclose()
+                if attempt >= self._box._retries:
+                    raise
+            attempt += 1
 
     async def _run(self, cell: Request) -> Result:
         asked = time.monotonic()

@@ -180,6 +180,15 @@ async def test_a_lost_sandbox_is_replaced_and_its_run_repeated(cloud: Cloud) -> 
         assert len(cloud.created_at) == 2
 
 
+async def test_a_session_opens_on_a_fresh_sandbox_where_idle_ones_are_lost(cloud: Cloud) -> None:
+    async with open_sandbox("e2b", max_sandboxes=4, **QUICK) as box:
+        await asyncio.gather(*(box.run("import time; time.sleep(0.2)") for _ in range(2)))
+        for name in list(cloud.boxes):
+            cloud.stop(name)
+        async with box.session() as session:
+            assert (await session.run("1 + 1")).text == "2\n"
+
+
 async def test_sandboxes_lost_under_a_run_convict_nobody(cloud: Cloud) -> None:
     async def lose(data: bytes) -> bytes:
         cloud.stop(next(iter(cloud.boxes)))
