@@ -25,7 +25,7 @@ def docker_options(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """Options of the docker back end: an engine that answers and the minimal image, built for it.
 
     Where no engine answers and the tests marked docker were asked for (`-m docker` or PLAUDIT_TEST_DOCKER=1), one is
-    started for the session. Otherwise skips with the reason.
+    started for the session. Otherwise skips with the reason, or fails if DOCKER_HOST names one.
     """
     pytest.importorskip("docker")
     from plaudit_sandbox.docker.connection import connect
@@ -37,6 +37,8 @@ def docker_options(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         try:
             client = connect(None)
         except SandboxRefused as refused:
+            if os.environ.get("DOCKER_HOST"):
+                pytest.fail(str(refused))
             selected = request.config.getoption("markexpr", "")
             if os.environ.get("PLAUDIT_TEST_DOCKER") != "1" and ("docker" not in selected or "not docker" in selected):
                 pytest.skip(str(refused))
