@@ -10,10 +10,8 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -24,19 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from standin_box import Box, kill, stream
 
 KEY = "e2b_0123456789abcdef0123456789abcdef01234567"
 _SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
-
-
-@dataclass
-class Box:
-    """A sandbox: its folder, its processes by pid, and when it ends by itself."""
-
-    name: str
-    folder: Path
-    ends_at: float
-    processes: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
 
 
 @dataclass
@@ -71,8 +60,9 @@ class Cloud:
     def end(self, name: str) -> None:
         """End a sandbox as a kill, or its time, would."""
         box = self.boxes.pop(name)
+        box.ended = True
         for process in list(box.processes.values()):
-            _kill(process)
+            kill(process)
         shutil.rmtree(box.folder, ignore_errors=True)
 
     def application(self) -> web.Application:
@@ -174,39 +164,12 @@ class Cloud:
         response = web.StreamResponse(headers={"Content-Type": "application/connect+json"})
         try:
             with contextlib.suppress(ConnectionError):
-                await self._stream(request, response, box, process)
+                await stream(request, response, box, process)
             return response
         finally:
-            _kill(process)
+            kill(process)
             await process.wait()
             box.processes.pop(process.pid, None)
-
-    async def _stream(
-        self, request: web.Request, response: web.StreamResponse, box: Box, process: asyncio.subprocess.Process
-    ) -> None:
-        await response.prepare(request)
-        await response.write(_frame({"event": {"start": {"pid": process.pid}}}))
-
-        async def pump(stream: asyncio.StreamReader | None, name: str) -> None:
-            assert stream is not None
-            while data := await stream.read(1 << 16):
-                await response.write(_frame({"event": {"data": {name: base64.b64encode(data).decode()}}}))
-
-        limit_ms = request.headers.get("Connect-Timeout-Ms")
-        try:
-            async with asyncio.timeout(int(limit_ms) / 1000 if limit_ms else None):
-                await asyncio.gather(pump(process.stdout, "stdout"), pump(process.stderr, "stderr"))
-                code = await process.wait()
-        except TimeoutError:
-            last = {"error": {"code": "deadline_exceeded", "message": "too late"}}
-        else:
-            last = {}
-            if box.name not in self.boxes:
-                last = {"error": {"code": "unavailable", "message": f"The sandbox {box.name} was not found"}}
-            else:
-                ended = {"exited": code >= 0, "exitCode": max(code, -1), "status": f"exit status {code}"}
-                await response.write(_frame({"event": {"end": ended}}))
-        await response.write(_frame(last, last=True))
 
     async def _send_input(self, request: web.Request) -> web.Response:
         if self.refuse_input:
@@ -226,7 +189,7 @@ class Cloud:
         process = self._box(request).processes.get(int(asked["process"]["pid"]))
         if process is None:
             return web.json_response({"code": "not_found", "message": "no such process"}, status=404)
-        _kill(process, _SIGNALS[asked["signal"]])
+        kill(process, _SIGNALS[asked["signal"]])
         return web.json_response({})
 
     async def _write_file(self, request: web.Request) -> web.Response:
@@ -248,16 +211,6 @@ class Cloud:
         if not path.is_file():
             return web.json_response({"code": 404, "message": "not found"}, status=404)
         return web.Response(body=path.read_bytes())
-
-
-def _frame(message: dict[str, Any], *, last: bool = False) -> bytes:
-    data = json.dumps(message).encode()
-    return struct.pack(">BI", 2 if last else 0, len(data)) + data
-
-
-def _kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
 
 
 async def serve(cloud: Cloud) -> tuple[web.AppRunner, int]:

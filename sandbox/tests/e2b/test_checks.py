@@ -14,8 +14,7 @@ from plaudit_sandbox.e2b import agent
 from plaudit_sandbox.testing import check_sandbox, checks
 from plaudit_sandbox.testing.check import Outcome
 from standin import Cloud
-
-from conftest import standing_in
+from standin_use import standing_in
 
 LANES = 4
 # The stand-in runs an agent beside the machine's own processes and the other sandboxes' agents, where the cloud gives

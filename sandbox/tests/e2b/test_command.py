@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from plaudit_sandbox import Limits, Program, Sandbox, SandboxError, SandboxRefused, open_sandbox
+from plaudit_sandbox import InfrastructureFailure, Limits, Program, Sandbox, SandboxError, SandboxRefused, open_sandbox
 from standin import Cloud
 
 OPTIONS = {"creates_per_s": 1000.0, "max_sandboxes": 4}
@@ -121,5 +121,19 @@ async def test_a_template_without_python(cloud: Cloud, tmp_path: Path, caplog: p
         assert (result.status, result.text) == ("ok", "21\n"), result
         with pytest.raises(SandboxError, match="'python3' is not installed"):
             await box.run("print(1)")
-    assert "no agent runs in E2B's sandboxes" in caplog.text
+    assert "no agent starts in E2B's sandboxes" in caplog.text
     assert "python3" in caplog.text
+
+
+async def test_an_agent_that_fails_where_others_started_changes_nothing(cloud: Cloud) -> None:
+    async with open_sandbox("e2b", retries=0, **OPTIONS) as box:
+        await box.run("pass")
+        cloud.stop(next(iter(cloud.boxes)))
+        await asyncio.sleep(0.1)
+        cloud.stdin = False
+        for expected in ("not found|is gone|went away", "this time no agent started"):
+            with pytest.raises(InfrastructureFailure, match=expected):
+                await box.run("pass")
+        cloud.stdin = True
+        async with box.session() as session:
+            assert (await session.run("1 + 1")).text == "2\n"

@@ -9,7 +9,7 @@ from typing import Any
 from plaudit_sandbox.e2b.agent import AgentTransport, AgentUnavailable
 from plaudit_sandbox.e2b.cloud import Cloud
 from plaudit_sandbox.e2b.command import CommandTransport
-from plaudit_sandbox.errors import SandboxError
+from plaudit_sandbox.errors import InfrastructureFailure, SandboxError
 from plaudit_sandbox.limits import Limits
 from plaudit_sandbox.protocol import Isolation, Transport
 from plaudit_sandbox.ranks import share_of_run
@@ -59,6 +59,7 @@ class E2BBackend:
         }
         self._template = template
         self._cloud: Cloud | None = None
+        self._agents_start = False
         self._without_agent = ""
 
     @property
@@ -107,19 +108,23 @@ class E2BBackend:
             await cloud.close()
 
     async def _transport(self, cloud: Cloud, sandbox: Any) -> Transport:
-        if not self._without_agent:
-            agent = AgentTransport(cloud, sandbox)
-            try:
-                await agent.begin()
-                return agent
-            except AgentUnavailable as error:
-                self._without_agent = str(error)
-                log.warning("no agent runs in E2B's sandboxes (%s): each run takes a new sandbox", error)
-                await agent.leave()
-            except BaseException:
-                await agent.leave()
-                raise
-        return CommandTransport(cloud, sandbox)
+        if self._without_agent:
+            return CommandTransport(cloud, sandbox)
+        agent = AgentTransport(cloud, sandbox)
+        try:
+            await agent.begin()
+        except AgentUnavailable as error:
+            await agent.leave()
+            if self._agents_start:
+                raise InfrastructureFailure(f"E2B: this time no agent started: {error}") from None
+            self._without_agent = str(error)
+            log.warning("no agent starts in E2B's sandboxes (%s): each run takes a new sandbox", error)
+            return CommandTransport(cloud, sandbox)
+        except BaseException:
+            await agent.leave()
+            raise
+        self._agents_start = True
+        return agent
 
     def _alive_cloud(self) -> Cloud:
         if self._cloud is None:

@@ -71,8 +71,8 @@ class Cloud:
 
     async def close(self) -> None:
         """End every sandbox that was created here."""
-        while pending := [task for task in self._work if task is not self._keeper]:
-            await asyncio.wait(pending)
+        while self._work:
+            await asyncio.wait(set(self._work))
         await asyncio.gather(*(self.kill(sandbox) for sandbox in list(self._alive.values())))
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
