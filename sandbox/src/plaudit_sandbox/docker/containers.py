@@ -25,6 +25,7 @@ MACHINE, OWNER, POOL = "plaudit.sandbox", "plaudit.sandbox.owner", "plaudit.sand
 _OVERHEAD_MB = 48
 _SHARED_MEMORY_MB = 16
 _INODES = 20_000
+_AGENT_CAPABILITIES = ("SETUID", "SETGID", "SETPCAP", "KILL", "CHOWN", "DAC_OVERRIDE", "FOWNER")
 _FIRST_UID, _UIDS = 10_000, 50_000
 _GONE_TIMEOUT_S = 60.0
 _OOM_EVENTS = {1: "/sys/fs/cgroup/memory/memory.oom_control", 2: "/sys/fs/cgroup/memory.events"}
@@ -67,8 +68,8 @@ class Plan:
         return agent_source(
             scratch="/tmp",
             landlock=False,
-            own_uid=False,
-            count_memory=not self.abilities.memory,
+            own_uid=self.gvisor,
+            count_memory=self.gvisor or not self.abilities.memory,
             count_tasks=self.gvisor or not self.abilities.tasks,
             count_disk=False,
             also_wiped=["/dev/shm"],
@@ -169,6 +170,9 @@ def _options(plan: Plan, limits: Limits) -> dict[str, Any]:
         options["nano_cpus"] = int(plan.cpus * 1e9)
     if plan.abilities.tasks and not plan.gvisor:
         options["pids_limit"] = limits.processes + 1
+    if plan.gvisor:
+        # Its kernel lets a program kill and look into a PID 1 of its own user, so the agent is another: root, in there.
+        options.update(user="0:0", cap_add=list(_AGENT_CAPABILITIES))
     if plan.runtime is not None:
         options["runtime"] = plan.runtime
     return options

@@ -11,7 +11,7 @@ from plaudit_sandbox.protocol import Isolation
 
 PROBE = """\
 import json, os
-status = dict(line.rstrip().split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
+status = dict(line.rstrip("\\n").split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
 try: interfaces = [line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line]
 except OSError: interfaces = []
 try: open("/plaudit-probe", "w").close()
@@ -48,7 +48,9 @@ def describe(plan: Plan, seen: Mapping[str, Any]) -> Isolation:
             stops.append(what)
         else:
             lets.append(f"{what}, by the kernel: the engine cannot bound it here; {instead}")
-    if not plan.gvisor:
+    if plan.gvisor:
+        lets.append("reading the agent's environment and seeing which descriptors it has, but not opening them")
+    else:
         lets.append(
             "a hole in the kernel itself, which all containers share; for hostile programs runtime='runsc', or e2b"
         )
