@@ -35,6 +35,7 @@ def standing_in(cloud: Cloud) -> Iterator[Cloud]:
             asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
             loop.call_soon_threadsafe(loop.stop)
             thread.join(10)
+            loop.close()
 
 
 async def until(happened: Callable[[], object], what: str) -> None:

@@ -78,19 +78,7 @@ class AgentTransport:
 
     async def begin(self) -> None:
         """Start the agent. Raises AgentUnavailable or InfrastructureFailure; the sandbox is left as it is."""
-        try:
-            self._handle = await self._sandbox.commands.run(
-                _boot(self._marker),
-                background=True,
-                stdin=True,
-                user="root",
-                timeout=0,
-                on_stdout=self._hear,
-                on_stderr=self._hear_errors,
-                retain_output=False,
-            )
-        except Exception as error:
-            raise _unavailable_or_lost(error) from None
+        await self._start()
         self._watcher = asyncio.ensure_future(self._wait_for_end())
         try:
             await asyncio.wait_for(self._arrived.wait(), _START_TIMEOUT_S)
@@ -100,6 +88,29 @@ class AgentTransport:
             raise self._failure or AgentUnavailable(f"it did not start: {self._errors.strip()[-300:] or 'no message'}")
         try:  # nothing said, but it shows whether the agent can be spoken to
             await self._handle.send_stdin(b"", request_timeout=_REQUEST_TIMEOUT_S)
+        except Exception as error:
+            raise _unavailable_or_lost(error) from None
+
+    async def _start(self) -> None:
+        command = self._sandbox.commands.run(
+            _boot(self._marker),
+            background=True,
+            stdin=True,
+            user="root",
+            timeout=0,
+            on_stdout=self._hear,
+            on_stderr=self._hear_errors,
+            retain_output=False,
+        )
+        starting = asyncio.ensure_future(command)
+        try:
+            self._handle = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The SDK cannot be cancelled here without leaving a task behind that fails unheard.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                self._handle = starting.result()
+            raise
         except Exception as error:
             raise _unavailable_or_lost(error) from None
 

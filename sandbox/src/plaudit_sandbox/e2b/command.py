@@ -20,6 +20,7 @@ from plaudit_sandbox.errors import InfrastructureFailure, SandboxRefused
 
 _FOLDER, _IN, _OUT, _ERR = "plaudit-run", "plaudit-stdin", "plaudit-stdout", "plaudit-stderr"
 _MARGIN_S = 30.0
+_CLOSE_TIMEOUT_S = 10.0
 _PYTHON = "python3"
 _COMPILE_PYTHON = (_PYTHON, "-I", "-c", "compile(open('main.py', 'rb').read(), 'main.py', 'exec')")
 _MISSING, _NOT_COMPILED = 97, 98
@@ -78,10 +79,10 @@ class CommandTransport:
 
     async def close(self) -> None:
         """See `Transport.close`."""
-        if self._run is not None:
-            self._run.cancel()
-            await asyncio.wait([self._run])
         await self._cloud.kill(self._sandbox)
+        if self._run is not None:  # it ends with its sandbox
+            await asyncio.wait([self._run], timeout=_CLOSE_TIMEOUT_S)
+            self._run.cancel()
         self._inbox.put_nowait(b"")
 
     async def over_memory(self) -> bool:
