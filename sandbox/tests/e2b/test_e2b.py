@@ -59,10 +59,10 @@ async def test_runs_sessions_files_and_calls(cloud: Cloud) -> None:
     ],
 )
 async def test_limits(cloud: Cloud, program: str, status: str) -> None:
-    async with open_sandbox("e2b", limits=Limits(timeout_s=1, memory_mb=128, file_mb=8), **ONE) as box:
-        result = await box.run(program)
+    async with open_sandbox("e2b", limits=Limits(timeout_s=30, memory_mb=128, file_mb=8), **ONE) as box:
+        result = await box.run(program, timeout_s=1 if "timeout" in status else None)
         assert result.status in status.split(), result
-        assert (await box.run("print('well')", timeout_s=20)).text == "well\n"
+        assert (await box.run("print('well')")).text == "well\n"
 
 
 async def test_many_at_once_on_few_sandboxes(cloud: Cloud) -> None:
