@@ -42,6 +42,19 @@ MODULE = textwrap.dedent('''
         time.sleep(0.5)
         return [0.0] * len(completions)
 
+    async def deaf(completions, **kwargs):
+        import asyncio
+        for _ in range(100):
+            try:
+                await asyncio.sleep(0.1)
+            except asyncio.CancelledError:
+                continue
+        return [0.0] * len(completions)
+
+    @reward(granularity="rollout", deterministic=True)
+    def ranked(completions, **kwargs):
+        return [float(place) for place, _ in enumerate(completions)]
+
     @verifier
     def same(completion, reference):
         if not reference:
@@ -129,6 +142,8 @@ def test_expected_scores(file, check_reward):
         ("mutating", "edits its arguments"),
         ("once", "in threads"),
         ("strict", "answer"),
+        ("deaf", "after it was cancelled"),
+        ("ranked", "the runtime gives"),
     ],
 )
 def test_each_breach_of_a_reward_is_named(file, check_reward, name, check):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 import time
@@ -10,8 +11,12 @@ from typing import Any
 
 from plaudit.plugins.component import Reward
 from plaudit.plugins.loading import load_reward
+from plaudit.scoring.scorer import Scorer
+from plaudit.scoring.spec import RewardSpec
 from plaudit.testing.conformance import Report, Skip, finished, run_checks, same_in_process, same_in_threads, unchanged
+from plaudit.types import Rollout, Row
 
+CANCELLATION_S = 5.0
 SAMPLES = ("", "Four.", "<think>2 + 2</think><answer>4</answer>", "数字は４です。\u200b😀", "x" * 20_000)
 
 
@@ -27,8 +32,9 @@ def check_reward(
     """Check a reward by name, reference or object on some completions with their `columns` (one value each).
 
     Checks: a score for each completion, one and several; finite or None; the same twice (unless it declares otherwise),
-    in threads and in another process; arguments left alone; unknown columns and messages accepted; the time budget; the
-    `expected` scores. Raises AssertionError listing every check that failed.
+    in threads, in another process, and as the runtime schedules it; a coroutine that is cancelled ends; arguments left
+    alone; unknown columns accepted; the time budget; the `expected` scores. Raises AssertionError listing every check
+    that failed.
     """
     loaded = reward if isinstance(reward, Reward) else load_reward(reward, options=dict(options or {}))
     texts = list(completions)
@@ -45,6 +51,8 @@ def check_reward(
         "same twice": lambda: _same_twice(loaded, call, first()),
         "in threads": lambda: same_in_threads(call, first()),
         "in another process": lambda: _in_process(loaded, arguments, first()),
+        "through the runtime": lambda: _through_runtime(loaded, arguments, first()),
+        "cancellation": lambda: _cancellation(loaded, arguments),
         "arguments left alone": lambda: _mutation(loaded, arguments),
         "time budget": lambda: _in_time(call, time_budget_s),
         "expected scores": lambda: _expected(expected, first()),
@@ -103,6 +111,41 @@ def _in_process(loaded: Reward, arguments: Mapping[str, Any], scores: list[Any])
     if loaded.component.reference is None:
         raise Skip("it is a live object; give its name or reference to check this")
     same_in_process(loaded, list(arguments.items()), scores)
+
+
+def _through_runtime(loaded: Reward, arguments: Mapping[str, Any], scores: list[float | None]) -> None:
+    """A run's scheduler, whether it awaits a coroutine, calls a thread or asks a process, gives what a call gives."""
+    columns = {name: values for name, values in arguments.items() if isinstance(values, list)}
+    texts, prompts, ids = (columns.pop(name) for name in ("completions", "prompts", "completion_ids"))
+    rollouts = [
+        Rollout(i, Row(prompts[i], {name: values[i] for name, values in columns.items()}), text, tuple(ids[i]))
+        for i, text in enumerate(texts)
+    ]
+    with (
+        Scorer([RewardSpec(loaded, "checked")], max_unscored_share=None, processes=1) as scorer,
+        scorer.open([rollout.row for rollout in rollouts], num_generations=len(rollouts), mode="eval") as session,
+    ):
+        for rollout in rollouts:
+            session.submit(rollout)
+        table = session.result()
+    assert not table.failures, f"the runtime could not score with it: {table.failures[0]}"
+    given = [row[0] for row in table.scores]
+    assert given == scores, f"the runtime gives {given}, a call gives {scores}"
+
+
+def _cancellation(loaded: Reward, arguments: Mapping[str, Any]) -> None:
+    if not loaded.component.is_async:
+        raise Skip("it is no coroutine function; a timeout stops its thread's result or its process")
+
+    async def cancelled() -> bool:
+        coroutine: Any = loaded(**copy.deepcopy(dict(arguments)))
+        task = asyncio.ensure_future(coroutine)
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=CANCELLATION_S)
+        return bool(done)
+
+    assert asyncio.run(cancelled()), f"it went on for {CANCELLATION_S:g} s after it was cancelled"
 
 
 def _mutation(loaded: Reward, arguments: Mapping[str, Any]) -> None:
