@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from plaudit_sandbox.docker import containers
-from plaudit_sandbox.docker.connection import abilities, connect
-from plaudit_sandbox.docker.containers import ENGINE_ERRORS, Plan
+from plaudit_sandbox.docker.connection import abilities, connect, engine_errors
+from plaudit_sandbox.docker.containers import Plan
 from plaudit_sandbox.docker.image import find_image
 from plaudit_sandbox.docker.isolation import PROBE, describe
 from plaudit_sandbox.docker.threads import in_thread
@@ -146,7 +146,7 @@ class DockerBackend:
                 pool=secrets.token_hex(8),
                 abilities=abilities(client),
             )
-        except ENGINE_ERRORS as error:
+        except engine_errors() as error:
             client.close()
             raise InfrastructureFailure(f"the Docker engine does not answer: {error}") from error
         except BaseException:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import docker
-from docker.errors import DockerException
-
-from plaudit_sandbox.errors import SandboxRefused
+from plaudit_sandbox.errors import SandboxError, SandboxRefused
 
 _TIMEOUT_S = 120
 
@@ -27,8 +24,23 @@ class Abilities:
     rootless: bool
 
 
+def engine_errors() -> tuple[type[BaseException], ...]:
+    """What talking to an engine can raise. The SDK is imported when an engine is used, not when this package is."""
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    return DockerException, RequestException, OSError
+
+
 def connect(base_url: str | None) -> Any:
     """A client of the engine at `base_url`, or where DOCKER_HOST points. Raises SandboxRefused if none answers."""
+    try:
+        import docker
+        from docker.errors import DockerException
+    except ImportError as error:
+        raise SandboxError(
+            "the sandbox back end 'docker' needs docker: pip install 'plaudit-sandbox[docker]'"
+        ) from error
     where = base_url or "DOCKER_HOST, or the usual socket"
     try:
         if base_url is not None:

@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.errors import APIError, DockerException, NotFound
-from requests.exceptions import RequestException
-
 from plaudit_sandbox.bundle import agent_source
-from plaudit_sandbox.docker.connection import Abilities
+from plaudit_sandbox.docker.connection import Abilities, engine_errors
 from plaudit_sandbox.errors import InfrastructureFailure, SandboxError, SandboxRefused
 from plaudit_sandbox.limits import Limits
 
-ENGINE_ERRORS = (DockerException, RequestException, OSError)
 MACHINE, OWNER, POOL = "plaudit.sandbox", "plaudit.sandbox.owner", "plaudit.sandbox.pool"
 _OVERHEAD_MB = 48
 _SHARED_MEMORY_MB = 16
@@ -87,7 +83,7 @@ def launch(client: Any, plan: Plan, limits: Limits) -> tuple[str, Any]:
         identity = client.containers.create(plan.image, **_options(plan, limits)).id
         raw = client.api.attach_socket(identity, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         client.api.start(identity)
-    except ENGINE_ERRORS as error:
+    except engine_errors() as error:
         if identity:
             with contextlib.suppress(SandboxError):
                 remove(client, identity)
@@ -97,6 +93,8 @@ def launch(client: Any, plan: Plan, limits: Limits) -> tuple[str, Any]:
 
 def remove(client: Any, identity: str) -> None:
     """Kill a container and return when it and its files are gone. Raises InfrastructureFailure."""
+    from docker.errors import APIError, NotFound
+
     deadline = time.monotonic() + _GONE_TIMEOUT_S
     while True:
         try:
@@ -110,7 +108,7 @@ def remove(client: Any, identity: str) -> None:
                     f"the Docker engine does not remove container {identity[:12]}: {error}"
                 ) from error
             time.sleep(0.02)
-        except ENGINE_ERRORS as error:
+        except engine_errors() as error:
             raise InfrastructureFailure(f"removing container {identity[:12]}: {error}") from error
         else:
             return
@@ -134,7 +132,7 @@ def _listed(client: Any, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     wanted = [f"{name}={value}" for name, value in labels.items()]
     try:
         found: list[dict[str, Any]] = client.api.containers(all=True, filters={"label": wanted})
-    except ENGINE_ERRORS as error:
+    except engine_errors() as error:
         raise InfrastructureFailure(f"the Docker engine does not list its containers: {error}") from error
     return found
 
@@ -178,7 +176,9 @@ def _options(plan: Plan, limits: Limits) -> dict[str, Any]:
     return options
 
 
-def _explained(error: Exception) -> SandboxError:
+def _explained(error: BaseException) -> SandboxError:
+    from docker.errors import APIError
+
     if isinstance(error, APIError) and error.is_client_error() and error.status_code not in (408, 409, 429):
         return SandboxRefused(f"the Docker engine refuses the sandbox's container: {error.explanation or error}")
     return InfrastructureFailure(f"the Docker engine failed to start a container: {error}")

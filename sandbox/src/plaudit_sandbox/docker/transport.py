@@ -9,7 +9,8 @@ import struct
 import time
 from typing import Any, Literal
 
-from plaudit_sandbox.docker.containers import ENGINE_ERRORS, remove
+from plaudit_sandbox.docker.connection import engine_errors
+from plaudit_sandbox.docker.containers import remove
 from plaudit_sandbox.docker.threads import in_thread
 from plaudit_sandbox.errors import InfrastructureFailure
 
@@ -118,7 +119,7 @@ class ContainerTransport:
                         decode=True,
                     )
                 )
-            except ENGINE_ERRORS:
+            except engine_errors():
                 return "outside"
             if any(event["Action"] == "oom" for event in events):
                 return "memory"

@@ -25,6 +25,7 @@ _SETTINGS = (
     "/etc/timezone",
     "/etc/java",
 )
+_KEPT = "/kept"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LINKS = {
     "dev/fd": "/proc/self/fd",
@@ -77,8 +78,9 @@ def enter_root(base: str, paths: Sequence[str]) -> None:
     """
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
+    hidden = beneath_tmp(paths)
     for path in (*paths, *_SETTINGS):
-        _show(path, base + path)
+        _show(path, f"{base}{_KEPT}{path}" if path in hidden else base + path)
     for name in ("tmp", "proc", "dev", "old", "etc", "var"):
         os.makedirs(f"{base}/{name}", exist_ok=True)
     for name in _DEVICES:
@@ -95,6 +97,19 @@ def enter_root(base: str, paths: Sequence[str]) -> None:
     os.chdir("/")
     unmount("/old")
     os.rmdir("/old")
+
+
+def beneath_tmp(paths: Sequence[str]) -> list[str]:
+    """Those of `paths` that a run's own /tmp hides, such as a Python that is installed in /tmp."""
+    return [path for path in paths if path.startswith("/tmp/") and os.path.isdir(path)]
+
+
+def mount_tmp(options: str, kept: Sequence[str]) -> None:
+    """A fresh /tmp in memory, and in it the directories `kept` that it would hide. Unmounting it takes them along."""
+    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options)
+    for path in kept:
+        os.makedirs(path, exist_ok=True)
+        mount(_KEPT + path, path, None, MS_BIND | MS_REC)
 
 
 def seal_root() -> None:

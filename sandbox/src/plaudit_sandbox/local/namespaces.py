@@ -83,8 +83,8 @@ class NamespaceConfinement(confine.Confinement):
 
     home = "/tmp"
 
-    def __init__(self, group: SlotGroup | None) -> None:
-        self._group = group
+    def __init__(self, group: SlotGroup | None, kept: Sequence[str] = ()) -> None:
+        self._group, self._kept = group, tuple(kept)
         # The zygote keeps what it needs for a run's /tmp. A program has no use of it without capabilities, which it
         # cannot get back: no exec grants any, and the filter allows no new namespace.
         syscalls.drop_bounding_set()
@@ -95,7 +95,7 @@ class NamespaceConfinement(confine.Confinement):
     def prepare(self, settings: Settings) -> None:
         """Mount the run's /tmp."""
         size = f"size={settings.disk},nr_inodes=20000,mode=1777"
-        mounts.mount("tmpfs", "/tmp", "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, size)
+        mounts.mount_tmp(size, self._kept)
         self._look_at = time.monotonic() + confine.LOOK_EVERY_S
         if self._group is not None:
             self._group.limit_memory(settings.memory)

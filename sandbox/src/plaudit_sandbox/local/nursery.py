@@ -95,8 +95,9 @@ class Nursery:
             if group is not None:
                 group.join()
             if scratch is None:
+                kept = mounts.beneath_tmp(self._visible)
                 namespaces.enter(self._root, self._visible)
-                confinement: Confinement = namespaces.NamespaceConfinement(group)
+                confinement: Confinement = namespaces.NamespaceConfinement(group, kept)
             else:
                 confinement = Confinement(
                     _plain_options(scratch, self._tier, [*self._visible, *mounts.settings_paths()])
