@@ -81,10 +81,10 @@ class NamespaceConfinement(confine.Confinement):
     The zygote is PID 1 there: a program cannot signal it, and one kill(-1) ends all that a run left.
     """
 
-    home = "/tmp"
-
     def __init__(self, group: SlotGroup | None, kept: Sequence[str] = ()) -> None:
         self._group, self._kept = group, tuple(kept)
+        # What is kept in /tmp must not look like the run's own files.
+        self.home = "/tmp/home" if kept else "/tmp"
         # The zygote keeps what it needs for a run's /tmp. A program has no use of it without capabilities, which it
         # cannot get back: no exec grants any, and the filter allows no new namespace.
         syscalls.drop_bounding_set()
@@ -96,6 +96,8 @@ class NamespaceConfinement(confine.Confinement):
         """Mount the run's /tmp."""
         size = f"size={settings.disk},nr_inodes=20000,mode=1777"
         mounts.mount_tmp(size, self._kept)
+        if self._kept:
+            os.mkdir(self.home)
         self._look_at = time.monotonic() + confine.LOOK_EVERY_S
         if self._group is not None:
             self._group.limit_memory(settings.memory)
@@ -103,7 +105,7 @@ class NamespaceConfinement(confine.Confinement):
     def begin(self, settings: Settings) -> None:
         """Into the run's /tmp, and a session of its own."""
         os.setsid()
-        os.chdir("/tmp")
+        os.chdir(self.home)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
 
     def task_limit(self, settings: Settings) -> int | None:
@@ -116,7 +118,7 @@ class NamespaceConfinement(confine.Confinement):
 
     def open_scratch(self) -> int:
         """A descriptor of the run's /tmp, which the zygote shares."""
-        return os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)
+        return os.open(self.home, os.O_RDONLY | os.O_DIRECTORY)
 
     def over_limits(self, settings: Settings, now: float) -> tuple[str, str] | None:
         """Without a cgroup, the sum of the resident memory is watched."""
