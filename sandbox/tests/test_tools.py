@@ -29,10 +29,8 @@ async def test_python_keeps_its_names(tools: SandboxTools) -> None:
 
 async def test_bash_keeps_its_state(tools: SandboxTools) -> None:
     assert await tools.bash("mkdir -p a/b && cd a/b; x='1 2'; greet() { echo \"hi $1\"; }") == ""
-    assert (
-        await tools.bash('pwd; echo "$x"; greet you; echo oops >&2; false')
-        == "/tmp/a/b\n1 2\nhi you\noops\n[exit code 1]"
-    )
+    said = await tools.bash('pwd; echo "$x"; greet you; echo oops >&2; false')
+    assert said.removeprefix("/tmp").removeprefix("/home") == "/a/b\n1 2\nhi you\noops\n[exit code 1]"
     assert "not found" in await tools.bash("no_such_command")
 
 
