@@ -48,8 +48,16 @@ def docker_options(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         before = {tag for image in client.images.list() for tag in image.tags}
         image = build_image(client)
         if image not in before:
-            held.callback(client.images.remove, image)
+            held.callback(_remove_image, client, image)
         yield {"image": image, **({"base_url": base_url} if base_url else {})}
+
+
+def _remove_image(client: Any, image: str) -> None:
+    """Remove an image that the session built. One that a container still uses stays; the process's end frees it."""
+    from docker.errors import APIError
+
+    with contextlib.suppress(APIError):
+        client.images.remove(image)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,10 @@ async def scores(rows, **options):
             return (await verifier.verify(row["completion"], row["reference"])).score
 
     async with open_sandbox(verifier._backend, **verifier._backend_options):
-        return await asyncio.gather(*map(one, rows))
+        try:
+            return await asyncio.gather(*map(one, rows))
+        finally:
+            await asyncio.gather(*(box.close() for box in verifier._boxes.values()))
 
 
 @pytest.fixture(scope="module", autouse=True)
