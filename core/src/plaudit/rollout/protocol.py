@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..errors import UsageError
 from ..types import FinishReason
+from .structured import StructuredOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,9 @@ class SamplingOptions:
 
     `temperature` 0 means greedy. `top_p` 1.0, `top_k` 0, `min_p` None and `repetition_penalty` 1.0 are off. A
     completion ends with an end-of-sequence token, with the token that completes one of the `stop` strings, or after
-    `max_new_tokens`. `seed` None draws from torch's global random state. `generation_kwargs` are further options
-    under the names that transformers' `generate()` gives them; a generator refuses by name those it does not know.
+    `max_new_tokens`. `structured` is what the text is held to; only tokens that can still lead there are drawn. `seed`
+    None draws from torch's global random state. `generation_kwargs` are further options under the names that
+    transformers' `generate()` gives them; a generator refuses by name those it does not know.
     """
 
     max_new_tokens: int = 512
@@ -27,6 +29,7 @@ class SamplingOptions:
     min_p: float | None = None
     repetition_penalty: float = 1.0
     stop: tuple[str, ...] = ()
+    structured: StructuredOutput | None = None
     seed: int | None = None
     generation_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,15 +55,19 @@ class SamplingOptions:
     @property
     def truncated(self) -> bool:
         """Whether tokens are drawn from part of the vocabulary, and log-probs normalised over that part."""
-        return self.top_p < 1 or self.top_k > 0 or bool(self.min_p)
+        return self.top_p < 1 or self.top_k > 0 or bool(self.min_p) or self.structured is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One completion to write. `index` names it in the answer; equal `prompt_ids` are computed once."""
+    """One completion to write. `index` names it in the answer; equal `prompt_ids` are computed once.
+
+    `seed`: random numbers of its own, so that it is written the same whatever else is; None draws with the others.
+    """
 
     index: int
     prompt_ids: tuple[int, ...]
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +76,30 @@ class Generated:
 
     `completion_ids` includes the token that ended it. `logprobs`, one a token, in nats, are those of the distribution
     that the token was drawn from, after temperature, penalties and truncation; when greedy, those of the model at
-    temperature 1. `finish_reason` is "stop" or "length".
+    temperature 1; None where the engine reports none. `finish_reason` is "stop" or "length".
     """
 
     index: int
     completion_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
+    logprobs: tuple[float, ...] | None
     finish_reason: FinishReason
 
 
 class Generator(Protocol):
-    """Writes completions."""
+    """Writes completions.
+
+    `exact`: its log-probs are those that the policy itself gives, by the same weights and code, so that they may stand
+    for the policy's old log-probs and need no correction.
+    """
+
+    exact: bool
+
+    def refresh(self, step: int) -> None:
+        """Take over the policy's weights as they are after optimizer step `step`.
+
+        Called by every rank before each generation batch; nothing to do where they were taken over already.
+        """
+        ...
 
     def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
         """Yield each request's completion as it finishes, in any order.
@@ -87,4 +107,8 @@ class Generator(Protocol):
         The same requests, options, weights and random state give the same completions. The consumer may do other
         work between two of them; closing the iterator early frees what it holds.
         """
+        ...
+
+    def close(self) -> None:
+        """Free engines and connections. Calling it again does nothing."""
         ...

@@ -25,6 +25,8 @@ class TransformersGenerator:
     Each distinct prompt is computed once and its KV cache shared out to its requests. Rows that finish leave the batch.
     """
 
+    exact = True
+
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
         """`model`: a causal language model, unwrapped from DDP. `tokenizer`: its EOS counts; stop strings need it."""
         self._model = model
@@ -40,6 +42,12 @@ class TransformersGenerator:
             if not request.prompt_ids:
                 raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
         return _Decoding(self._model, self._tokenizer, requests, sampling).run() if requests else iter(())
+
+    def refresh(self, step: int) -> None:
+        """Nothing: it generates with the policy itself."""
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
 
 
 class _Decoding:
