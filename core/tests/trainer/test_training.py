@@ -103,10 +103,10 @@ def test_conversations_get_the_chat_template_and_its_arguments(tmp_path):
 
     plain = make_trainer(tmp_path / "a", look, rows=rows, max_steps=1)
     shouting = make_trainer(tmp_path / "b", look, rows=rows, max_steps=1, chat_template_kwargs={"shout": True})
-    row = plain.source.collector.codec.encode([as_row(rows[3])])[0]
+    row = plain.source.collector.writer.codec.encode([as_row(rows[3])])[0]
     tokenizer = plain.processing_class
     assert tokenizer.decode(row) == "<u>3<a>"
-    assert tokenizer.decode(shouting.source.collector.codec.encode([as_row(rows[3])])[0]) == "<u>3<a>!"
+    assert tokenizer.decode(shouting.source.collector.writer.codec.encode([as_row(rows[3])])[0]) == "<u>3<a>!"
     plain.train()
     prompt, completion = seen[0]
     assert prompt[0]["role"] == "user"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..rollout.options import resolve
-from ..rollout.protocol import SamplingOptions
+from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.transformers_generator import TransformersGenerator
 from ..scoring.scorer import Scorer
-from .collecting import Collected, Collector, Mode
+from .collecting import Collected, Collector
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
 from .prompts import PromptCodec
@@ -17,6 +17,7 @@ from .ranks import Ranks
 from .reference_model import Annotator, Reference
 from .sampler import PromptSampler
 from .source import RolloutSource, Schedule
+from .writing import Mode, SingleTurnWriter, Writer
 
 
 def sampling_options(args: Any) -> SamplingOptions:
@@ -36,14 +37,8 @@ def sampling_options(args: Any) -> SamplingOptions:
 
 def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks) -> Collector:
     """The collector of a run. `model`: the policy, unwrapped."""
-    context = context_length(model)
     return Collector(
-        codec=PromptCodec(
-            tokenizer,
-            args.chat_template_kwargs or {},
-            None if context is None else context - args.max_completion_length,
-        ),
-        generator=TransformersGenerator(model, tokenizer),
+        writer=build_writer(args, model, tokenizer),
         scorer=scorer,
         sampling=sampling_options(args),
         ranks=ranks,
@@ -52,6 +47,23 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
         mask_truncated=args.mask_truncated_completions,
         keep_texts=args.log_completions,
     )
+
+
+def build_writer(args: Any, model: Any, tokenizer: Any) -> Writer:
+    """Who turns rows into rollouts."""
+    return SingleTurnWriter(build_codec(args, model, tokenizer), build_generator(args, model, tokenizer))
+
+
+def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
+    """The tokenizer with the choices of a run, and the room that its model's context leaves for a prompt."""
+    context = context_length(model)
+    room = None if context is None else context - args.max_completion_length
+    return PromptCodec(tokenizer, args.chat_template_kwargs or {}, room)
+
+
+def build_generator(args: Any, model: Any, tokenizer: Any) -> Generator:
+    """Who writes completions, as the configuration says. `model`: the policy, unwrapped."""
+    return TransformersGenerator(model, tokenizer)
 
 
 def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None:
@@ -82,7 +94,7 @@ def build_source(
         annotate=annotator,
         collected=collected,
         collate_options={
-            "pad_token_id": collector.codec.tokenizer.pad_token_id,
+            "pad_token_id": collector.writer.codec.tokenizer.pad_token_id,
             "device": args.device,
             "pad_to_multiple_of": args.pad_to_multiple_of,
         },

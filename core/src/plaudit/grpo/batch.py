@@ -14,11 +14,15 @@ from .records import LossInputs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experience:
-    """The tokens of one rollout. `learn`: per completion token, 1 where it counts in the loss."""
+    """The tokens of one rollout. `learn`: per completion token, 1 where it counts in the loss.
+
+    `logprobs`: the sampler's, in nats, one a completion token; None when nothing needs them.
+    """
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     learn: tuple[int, ...]
+    logprobs: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,8 +33,8 @@ class MicroBatch:
     sets L and a causal model needs no mask. `positions`: (T,) places in the flattened (B * L) hidden states that
     predict each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`:
     (B, C), 1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole
-    generation batch over all ranks. `old_logprobs` of the policy that generated and `ref_logprobs` of the reference
-    model: (B, C), in nats, or None.
+    generation batch over all ranks. `old_logprobs` of the policy that generated, `ref_logprobs` of the reference
+    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None.
     """
 
     input_ids: Tensor
@@ -43,6 +47,7 @@ class MicroBatch:
     num_items: float = 0.0
     old_logprobs: Tensor | None = None
     ref_logprobs: Tensor | None = None
+    sampled_logprobs: Tensor | None = None
 
     def loss_inputs(self, logp: Tensor, entropy: Tensor | None) -> LossInputs:
         """What the loss takes, with the policy's log-probs and entropies now: (B, C)."""
@@ -107,8 +112,15 @@ def collate(
         slots=_runs([index * grid for index in range(len(rows))], completions),
         mask=_grid([torch.tensor(row.learn, dtype=torch.float32) for row in rows], grid),
         advantages=torch.zeros(len(rows)),
+        sampled_logprobs=_sampled(rows, grid),
     )
     return tensors if torch.device(device).type == "cpu" else MicroBatch.from_state(tensors.state_dict(), device)
+
+
+def _sampled(rows: Sequence[Experience], width: int) -> Tensor | None:
+    """(B, C) log-probs of the sampler, if every row has them."""
+    found = [torch.tensor(row.logprobs, dtype=torch.float32) for row in rows if row.logprobs is not None]
+    return _grid(found, width) if len(found) == len(rows) else None
 
 
 def _rounded(length: int, multiple: int | None) -> int:

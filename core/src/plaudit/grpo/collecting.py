@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..rollout.protocol import Generator, Request, SamplingOptions
+from ..rollout.protocol import SamplingOptions
 from ..types import Rollout, Row, Text
 from .advantages import Advantages, Aggregation, Scale, compute_advantages
-from .prompts import PromptCodec
 from .ranks import Ranks
+from .writing import Assignment, Mode, Writer
 
 if TYPE_CHECKING:
     from ..scoring.scorer import Scorer
     from ..scoring.session import ScoringSession
     from ..scoring.table import ScoreTable
-
-Mode = Literal["train", "eval"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,7 @@ class Collector:
     `mask_truncated`: nothing is learnt from a completion that was cut off. `keep_texts`: reports carry the texts.
     """
 
-    codec: PromptCodec
-    generator: Generator
+    writer: Writer
     scorer: Scorer
     sampling: SamplingOptions
     ranks: Ranks
@@ -153,7 +150,8 @@ class Collector:
         step = getattr(trainer_state, "global_step", 0)
         session = self.scorer.open(rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
         try:
-            written = tuple(self._write(rows, session.submit))
+            work = Assignment(rows, self.sampling, num_generations, mode, step, trainer_state)
+            written = tuple(self.writer.write(work, session.submit))
             if beside_scoring is not None:
                 beside_scoring(written)
         except BaseException:
@@ -162,8 +160,11 @@ class Collector:
         return Writing(written, session, num_generations, step)
 
     def _conclude(self, writing: Writing) -> Report:
-        with writing.session as session:
-            return self._report(writing.rollouts, session.result())
+        try:
+            with writing.session as session:
+                return self._report(writing.rollouts, session.result())
+        finally:
+            self.writer.scored(writing.rollouts)
 
     def _collected(self, writing: Writing, reports: tuple[Report, ...], step: int) -> Collected:
         advantages = self._compare(reports, writing.num_generations)
@@ -174,27 +175,6 @@ class Collector:
         if self.mask_truncated and rollout.finish_reason == "length":
             return (0,) * len(rollout.completion_ids)
         return rollout.tool_mask or (1,) * len(rollout.completion_ids)
-
-    def _write(self, rows: Sequence[Row], finished: Callable[[Rollout], None]) -> list[Rollout]:
-        """Generate, handing over each rollout as soon as its last token is there."""
-        prompts = self.codec.encode(rows)
-        requests = [Request(index, ids) for index, ids in enumerate(prompts)]
-        rollouts: dict[int, Rollout] = {}
-        for made in self.generator.generate(requests, self.sampling):
-            rollout = Rollout(
-                index=made.index,
-                row=rows[made.index],
-                completion=self.codec.decode(rows[made.index], made.completion_ids),
-                completion_ids=made.completion_ids,
-                prompt_ids=prompts[made.index],
-                logprobs=made.logprobs,
-                finish_reason=made.finish_reason,
-            )
-            rollouts[made.index] = rollout
-            finished(rollout)
-        if len(rollouts) < len(rows):
-            raise RuntimeError(f"the generator returned {len(rollouts)} completions for {len(rows)} prompts")
-        return [rollouts[index] for index in range(len(rows))]
 
     def _report(self, rollouts: Sequence[Rollout], table: ScoreTable) -> Report:
         own = [

@@ -8,7 +8,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ..plugins.hooks import installed_hooks
-from .collecting import Collected, Mode
+from .collecting import Collected
+from .writing import Mode
 
 
 def announce_scores(collected: Collected, mode: Mode, step: int) -> None:

@@ -9,7 +9,7 @@ from transformers import Trainer
 
 from . import checkpoints
 from .advantages import reward_metrics
-from .collecting import Collected, Mode
+from .collecting import Collected
 from .entropy import EntropyController
 from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
@@ -18,6 +18,7 @@ from .rollout_metrics import collected_metrics
 from .run_log import RunLog
 from .source import RolloutSource
 from .world import World
+from .writing import Mode
 
 
 class RecordingTrainer(Trainer):

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .collecting import Collected, Mode
+from .collecting import Collected
 from .config import GRPOConfig
 from .table_sinks import sinks_of, start_upload
 from .tables import CompletionsLog
+from .writing import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import torch
 
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
-from .collecting import Collected, Collector, Mode, Writing
+from .collecting import Collected, Collector, Writing
 from .prompts import as_row
 from .sampler import PromptSampler, rank_share
+from .writing import Mode
 
 
 @dataclass(frozen=True, slots=True)

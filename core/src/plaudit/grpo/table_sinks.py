@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .collecting import Mode
+from .writing import Mode
 
 Columns = Mapping[str, Sequence[Any]]
 Sink = Callable[[Columns, Mode, int], None]

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .collecting import Collected, Mode, Report
+from .collecting import Collected, Report
 from .table_sinks import Sink
+from .writing import Mode
 
 FIXED_COLUMNS = ("step", "prompt", "completion", "advantage")
 

@@ -102,7 +102,7 @@ class GRPOTrainer(RecordingTrainer):
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)
         check_groups(args, scorer)
-        check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.codec)
+        check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.writer.codec)
         old = assembly.needs_old_logprobs(args)
         annotator = Annotator(lambda: self.model_wrapped, self.token_scorer, old, self.reference)
         self.source = assembly.build_source(args, self.train_dataset, collector, annotator, self.record_collected)

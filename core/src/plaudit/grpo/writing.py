@@ -1,0 +1,85 @@
+"""From rows to finished rollouts: one completion each, or (with tools and environments) a whole dialogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
+from ..types import Rollout, Row
+from .prompts import PromptCodec
+
+Mode = Literal["train", "eval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What is to be written: N rollouts, one for each of `rows`; the rows of a group are consecutive over ranks.
+
+    `step`: the optimizer step whose policy writes. `num_generations`: G.
+    """
+
+    rows: Sequence[Row]
+    sampling: SamplingOptions
+    num_generations: int = 1
+    mode: Mode = "train"
+    step: int = 0
+    trainer_state: Any = None
+
+
+class Writer(Protocol):
+    """Writes the rollouts of a generation batch."""
+
+    codec: PromptCodec
+
+    def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
+        """All rollouts in the order of the rows. Each is handed to `finished` as soon as it is complete."""
+        ...
+
+    def scored(self, rollouts: Sequence[Rollout]) -> None:
+        """Their scores are in (or will never be): what they hold, such as environments, may be used again."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held between batches. Calling it again does nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleTurnWriter:
+    """One completion for each row, by a generator."""
+
+    codec: PromptCodec
+    generator: Generator
+
+    def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
+        """Generate, handing over each rollout as soon as its last token is there."""
+        self.generator.refresh(work.step)
+        prompts = self.codec.encode(work.rows)
+        requests = [Request(index, ids) for index, ids in enumerate(prompts)]
+        rollouts: dict[int, Rollout] = {}
+        for made in self.generator.generate(requests, work.sampling):
+            rollouts[made.index] = self._rollout(work.rows[made.index], prompts[made.index], made)
+            finished(rollouts[made.index])
+        if len(rollouts) < len(prompts):
+            raise RuntimeError(f"the generator returned {len(rollouts)} completions for {len(prompts)} prompts")
+        return [rollouts[index] for index in range(len(prompts))]
+
+    def scored(self, rollouts: Sequence[Rollout]) -> None:
+        """Rollouts of one turn hold nothing."""
+
+    def close(self) -> None:
+        """Close the generator."""
+        self.generator.close()
+
+    def _rollout(self, row: Row, prompt_ids: tuple[int, ...], made: Generated) -> Rollout:
+        return Rollout(
+            index=made.index,
+            row=row,
+            completion=self.codec.decode(row, made.completion_ids),
+            completion_ids=made.completion_ids,
+            prompt_ids=prompt_ids,
+            logprobs=made.logprobs,
+            finish_reason=made.finish_reason,
+        )
