@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 from plaudit import UsageError
-from plaudit.grpo.collecting import Collector
+from plaudit.grpo.writing import SingleTurnWriter
 from plaudit.scoring.errors import ScoringPaused
 
 from runs import count_digits, make_trainer, metrics_of
@@ -32,13 +32,13 @@ class Recorder:
 def test_the_next_batch_is_written_before_the_scores_of_this_one_are_in(tmp_path, monkeypatch):
     reward = Recorder(0.5)
     trainer = make_trainer(tmp_path, reward, max_steps=3, reward_lookahead=1)
-    write = Collector._write
+    write = SingleTurnWriter.write
 
-    def noted(self, rows, finished):
+    def noted(self, work, finished):
         reward.events.append(("writing", trainer.state.global_step))
-        return write(self, rows, finished)
+        return write(self, work, finished)
 
-    monkeypatch.setattr(Collector, "_write", noted)
+    monkeypatch.setattr(SingleTurnWriter, "write", noted)
     trainer.train()
     kinds = [kind for kind, _ in reward.events]
     writings = [place for place, kind in enumerate(kinds) if kind == "writing"]

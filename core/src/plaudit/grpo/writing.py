@@ -31,7 +31,10 @@ class Assignment:
 class Writer(Protocol):
     """Writes the rollouts of a generation batch."""
 
-    codec: PromptCodec
+    @property
+    def codec(self) -> PromptCodec:
+        """How prompts become token ids."""
+        ...
 
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         """All rollouts in the order of the rows. Each is handed to `finished` as soon as it is complete."""
