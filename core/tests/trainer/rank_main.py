@@ -14,7 +14,7 @@ import torch
 from plaudit import reward
 from plaudit.errors import PlauditError, UsageError
 from plaudit.scoring.spec import reward_specs
-from side_by_side import run_plaudit
+from side_by_side import run_plaudit, use_generator
 
 from conftest import make_model, make_tokenizer
 from runs import make_trainer
@@ -70,7 +70,7 @@ def raising(output: Path) -> None:
     found = [message_of(make_trainer(output, specs, per_device_train_batch_size=4))]
     trainer = make_trainer(output, per_device_train_batch_size=4)
     if RANK == WORLD - 1:
-        trainer.source.collector = replace(trainer.source.collector, generator=None)
+        use_generator(trainer, None)
     found.append(message_of(trainer))
     found.append(spanning_groups(output))
     (output / f"errors_{RANK}.json").write_text(json.dumps(found))

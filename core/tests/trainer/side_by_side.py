@@ -36,6 +36,8 @@ async def reward_length(completion_ids, log_metric, **kwargs):
 class Injected:
     """Plaudit's generator protocol. `rank`: which part of the batch this process writes."""
 
+    exact = True
+
     def __init__(self, rank=0):
         self.calls, self.rank = -1, rank
 
@@ -48,6 +50,12 @@ class Injected:
         for index in order:
             reason = "stop" if made[index][-1] == 1 else "length"
             yield Generated(index, tuple(made[index]), (0.0,) * len(made[index]), reason)
+
+    def refresh(self, step):
+        """It knows no weights."""
+
+    def close(self):
+        """It holds nothing."""
 
 
 def in_order(n, *args, generator=None, **kwargs):
@@ -116,10 +124,16 @@ def run(trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=F
     return SimpleNamespace(logs=logs, evaluation=metrics, weights=weights)
 
 
+def use_generator(trainer, generator):
+    """Let `generator` write the completions of a Plaudit trainer."""
+    collector = trainer.source.collector
+    trainer.source.collector = replace(collector, writer=replace(collector.writer, generator=generator))
+
+
 def inject(trainer):
     if hasattr(trainer, "source"):
         generator = Injected(trainer.accelerator.process_index)
-        trainer.source.collector = replace(trainer.source.collector, generator=generator)
+        use_generator(trainer, generator)
         return
     calls = iter(range(1000))
 
