@@ -22,12 +22,23 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """One call of a tool: which (empty = no such tool), how long it took, and whether it failed."""
+
+    name: str
+    latency_s: float
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """One attempt at a row.
 
     `index` is its place in the generation batch (0 ≤ index < N); the G rollouts of a group are consecutive.
     `logprobs` are the sampler's, in nats, one a completion token. `tool_mask` is 1 on the model's own tokens and 0 on
-    tokens that a tool wrote; None means all are the model's.
+    tokens that a tool wrote; None means all are the model's. `finish_reason` "abort": it was given up, and no reward
+    sees it. `tool_uses`: the calls it made, None where it had no tools. `metrics`: numbers on how it was written, which
+    are averaged over the rollouts that have them.
     """
 
     index: int
@@ -39,6 +50,8 @@ class Rollout:
     tool_mask: tuple[int, ...] | None = None
     finish_reason: FinishReason = "stop"
     environment: Any = None
+    tool_uses: tuple[ToolUse, ...] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,13 @@ class RewardPlan:
         return range(unit * self.size, min((unit + 1) * self.size, len(self.values)))
 
     def runs_on(self, rollout: Rollout, before: RewardPlan | None) -> bool:
-        """Whether the gates let this reward see a rollout; `before` is the plan of the reward it waits for."""
+        """Whether the gates let this reward see a rollout; `before` is the plan of the reward it waits for.
+
+        No reward sees a rollout that was given up.
+        """
         spec = self.runtime.spec
+        if rollout.finish_reason == "abort":
+            return False
         if not matches(spec.when, rollout.row.columns) or (spec.applies is not None and not spec.applies(rollout)):
             return False
         return before is None or self.after is None or passes(score_of(before.values[rollout.index]), self.after[1])

@@ -21,6 +21,7 @@ from plaudit.scoring.errors import RewardError, ScoringPaused
 from plaudit.scoring.executors.pools import Pools
 from plaudit.scoring.gates import as_after, order_of
 from plaudit.scoring.inputs import check_columns, column_names, state_copy
+from plaudit.scoring.jobs import Jobs
 from plaudit.scoring.plan import RewardPlan
 from plaudit.scoring.policy import resolve
 from plaudit.scoring.runtime import RewardRuntime
@@ -115,9 +116,13 @@ class Scorer:
         self._sessions.append(session)
         return session
 
+    def jobs(self, name: str, *, threads: int) -> Jobs:
+        """Runs resets and tools of environments beside the rewards: on the same loop, and on threads of their own."""
+        return Jobs(self._clock, self._pools.loop, self._pools.threads(name, threads))
+
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that asynchronous rewards run on: tool calls and resets of environments belong there too."""
+        """The loop that asynchronous rewards, resets and tools run on."""
         return self._pools.loop.loop
 
     def weights(self, step: int) -> tuple[float, ...]:

@@ -82,8 +82,9 @@ class ScoringSession:
             if self._unsubmitted == 0:
                 self.submitted_at = time.monotonic()
             ready = [(plan, unit) for plan in self._waiting_plans if (unit := plan.arrived(index)) is not None]
+        given_up = rollout.finish_reason == "abort"
         for plan in self._immediate_plans:
-            self._call(plan, [rollout])
+            self._start(plan, index) if given_up else self._call(plan, [rollout])
         for plan, unit in ready:
             self._start(plan, unit)
 
@@ -148,7 +149,7 @@ class ScoringSession:
     def _start(self, plan: RewardPlan, unit: int) -> None:
         """Call the reward on those rollouts of a unit that its gates let through; the others get no score."""
         rollouts = [rollout for i in plan.members(unit) if (rollout := self._rollouts[i]) is not None]
-        if not plan.runs_everywhere:
+        if not plan.runs_everywhere or any(rollout.finish_reason == "abort" for rollout in rollouts):
             before = None if plan.after is None else self.plans[plan.after[0]]
             try:
                 allowed = [rollout for rollout in rollouts if plan.runs_on(rollout, before)]
@@ -226,8 +227,7 @@ class ScoringSession:
             self._start(waiting, unit)
 
     def _group_of(self, index: int) -> range:
-        first = index - index % self.group_size
-        return range(first, min(first + self.group_size, self.count))
+        return range(first := index - index % self.group_size, min(first + self.group_size, self.count))
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:

@@ -7,7 +7,7 @@ import time
 from typing import Any, Protocol
 
 from plaudit.plugins.component import Reward
-from plaudit.scoring.outcome import Failure, Outcome, Request, failure_of, perform
+from plaudit.scoring.outcome import Failure, Outcome, Request, failure_of, perform, perform_async
 
 
 class AttemptOwner(Protocol):
@@ -23,10 +23,14 @@ class AttemptOwner(Protocol):
 class Attempt:
     """One try. Whoever settles it first (lane, clock or cancellation) decides, and later outcomes are dropped.
 
-    So a late result of an abandoned call can never reach a table. `timeout_s` counts from `started`.
+    So a late result of an abandoned call can never reach a table. `timeout_s` counts from `started`. `repeatable`: it
+    may start again when the loop that it ran on is lost. `thread_note`: what a timeout on a thread adds to its message.
     """
 
     __slots__ = ("_once", "_owner", "asked", "cancelled", "ended", "retry_on", "reward", "started", "timeout_s")
+
+    repeatable = True
+    thread_note = " (on a thread, which cannot be killed; executor = 'process' can)"
 
     def __init__(self, owner: AttemptOwner) -> None:
         runtime = owner.plan.runtime
@@ -39,6 +43,11 @@ class Attempt:
         self.ended = 0.0
         self.cancelled = False
         self._once = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """What warnings call it."""
+        return f"reward '{self.reward.__name__}'"
 
     def begin(self) -> None:
         """The reward is about to run: its time starts to count."""
@@ -55,6 +64,14 @@ class Attempt:
         except BaseException as error:
             return Outcome(failure=failure_of(error, self.retry_on))
         return perform(self.reward, request, self.retry_on)
+
+    async def execute_async(self) -> Outcome:
+        """Run it on the loop: for asynchronous rewards."""
+        try:
+            request = self._owner.request()
+        except Exception as error:
+            return Outcome(failure=failure_of(error, self.retry_on))
+        return await perform_async(self.reward, request, self.retry_on)
 
     @property
     def deadline(self) -> float:

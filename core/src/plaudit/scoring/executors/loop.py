@@ -12,7 +12,7 @@ from typing import Any
 
 from plaudit.scoring.clock import Clock
 from plaudit.scoring.executors.attempt import Attempt
-from plaudit.scoring.outcome import Failure, Outcome, failure_of, perform_async
+from plaudit.scoring.outcome import Failure, Outcome
 
 PING_S = 0.05
 BLOCKED_S = 1.0
@@ -147,12 +147,7 @@ class LoopExecutor:
 
     async def _run(self, thread: LoopThread, attempt: Attempt) -> None:
         try:
-            try:
-                request = attempt.request()
-            except Exception as error:
-                outcome = Outcome(failure=failure_of(error, attempt.retry_on))
-            else:
-                outcome = await perform_async(attempt.reward, request, attempt.retry_on)
+            outcome = await attempt.execute_async()
             if os.getpid() != self._pid:
                 os._exit(0)  # The reward forked, and this is the child: it must not go on as the trainer.
             if thread is self._thread:
@@ -179,10 +174,9 @@ class LoopExecutor:
         culprit = thread.current()
         if culprit is None:
             return
-        name = culprit.reward.__name__
         if lag > BLOCKED_S and thread.warned is not culprit:
             thread.warned = culprit
-            _log.warning("reward '%s' has blocked the event loop for %.1f s; use a sync function on threads", name, lag)
+            _log.warning("%s has blocked the event loop for %.1f s; use a sync function on threads", culprit.name, lag)
         if culprit.deadline > now:
             return
         others = [attempt for attempt in tuple(thread.tasks) if attempt is not culprit and not attempt.settled]
@@ -196,4 +190,7 @@ class LoopExecutor:
         self._new.clear()
         self._called = False
         for attempt in [*others, *waiting]:
-            self.submit(attempt)
+            if attempt.repeatable or attempt in waiting:
+                self.submit(attempt)
+            else:
+                attempt.settle(Outcome(failure=Failure("lost", f"the loop it ran on was blocked by {culprit.name}")))

@@ -37,6 +37,12 @@ class Pools:
         self._all.append(made)
         return made
 
+    def threads(self, name: str, limit: int) -> ThreadPool:
+        """Threads for something that is not a reward."""
+        made = ThreadPool(self._clock, name=name, limit=limit)
+        self._all.append(made)
+        return made
+
     def close(self) -> list[str]:
         """Close all; the names of threads that could not be ended."""
         return [name for executor in self._all for name in executor.close()]

@@ -131,7 +131,7 @@ class ThreadPool:
             held += now - attempt.started > 0.001
             if attempt.deadline <= now:
                 self._abandon(attempt)
-                attempt.timed_out(" (on a thread, which cannot be killed; executor = 'process' can)")
+                attempt.timed_out(attempt.thread_note)
             else:
                 next_at = min(next_at, attempt.deadline)
         depth = self.waiting.qsize()
