@@ -30,6 +30,8 @@ _HOMES = {
     "read_cases": "corpora",
     "load_cases": "corpora",
     "hookimpl": "plugins.hookspecs",
+    "ClassifierReward": "scoring.classifier",
+    "load_classifier": "scoring.classifier",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -16,6 +16,7 @@ def count_digits(completions, **kwargs):
 
 
 CONSTRUCTOR = (
+    "reward_processing_classes",
     "peft_config",
     "callbacks",
     "optimizers",

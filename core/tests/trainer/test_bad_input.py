@@ -85,11 +85,6 @@ def test_a_reward_of_the_wrong_length_ends_the_run_naming_it(tmp_path):
         make_trainer(tmp_path, too_few).train()
 
 
-def test_a_reward_model_is_refused_by_name(tmp_path, build_model):
-    with pytest.raises(UsageError, match="reward Qwen3ForCausalLM: reward models are not built yet"):
-        make_trainer(tmp_path, build_model())
-
-
 def test_evaluate_without_a_dataset_says_so(tmp_path):
     with pytest.raises(UsageError, match="there is no eval_dataset"):
         make_trainer(tmp_path).evaluate()

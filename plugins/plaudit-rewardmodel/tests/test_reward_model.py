@@ -56,7 +56,11 @@ def test_max_length_keeps_the_end(folder):
 
 @pytest.mark.parametrize(
     ("options", "match"),
-    [({"path": "no/such/folder/here"}, "cannot load"), ({"head": 5}, "head 5 of"), ({"batch_size": 0}, "at least 1")],
+    [
+        ({"path": "no/such/folder/here"}, "cannot load"),
+        ({"head": 5}, "head 5, but the model has 2"),
+        ({"batch_size": 0}, "at least 1"),
+    ],
 )
 def test_bad_options(folder, options, match):
     with pytest.raises(PlauditError, match=match):

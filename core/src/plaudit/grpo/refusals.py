@@ -8,7 +8,6 @@ from ..errors import UsageError
 from .unbuilt import refuse_unbuilt
 
 _UNBUILT = {
-    "reward_processing_classes": "reward models are not built yet; wrap the model in a function that returns scores",
     "quantization_config": "quantised policies are not built yet; load the model yourself and pass the object",
     "tools": "tool calls are not built yet; leave it out",
     "rollout_func": "custom rollouts are not built yet; leave it out",
@@ -47,11 +46,6 @@ def check_groups(args: Any, scorer: Any) -> None:
 
 
 def check_rewards(reward_funcs: Any) -> None:
-    """Raise UsageError when there is no reward, or one is a model."""
-    from torch import nn
-
+    """Raise UsageError when there is no reward."""
     if reward_funcs is None or (isinstance(reward_funcs, (list, tuple)) and not reward_funcs):
         raise UsageError("reward_funcs is missing; give a reward's name, a function, or a list of them")
-    for reward in reward_funcs if isinstance(reward_funcs, (list, tuple)) else [reward_funcs]:
-        if isinstance(reward, nn.Module):
-            raise UsageError(f"reward {type(reward).__name__}: {_UNBUILT['reward_processing_classes']}")

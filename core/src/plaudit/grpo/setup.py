@@ -10,18 +10,20 @@ from .datasets import check_datasets, only_prompts
 from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
 from .reference_model import copy_adapter
 from .refusals import check_rewards
+from .reward_models import prepare_models, with_models
 
 
 def check_inputs(
-    model: Any, reward_funcs: Any, args: Any, train_dataset: Any, eval_dataset: Any
+    model: Any, reward_funcs: Any, processing_classes: Any, args: Any, train_dataset: Any, eval_dataset: Any
 ) -> tuple[list[RewardSpec], Any, Any]:
     """The rewards, and the datasets as rewards may see them. Raises UsageError on what cannot work, quickly."""
     check_model_path(model)
     check_rewards(reward_funcs)
-    specs = reward_specs(reward_funcs, args.reward_weights)
+    specs = reward_specs(with_models(reward_funcs, processing_classes, args), args.reward_weights)
     if args.remove_unused_columns:
         train_dataset, eval_dataset = only_prompts(train_dataset), only_prompts(eval_dataset)
     check_datasets(train_dataset, eval_dataset, specs)
+    prepare_models(specs)
     return specs, train_dataset, eval_dataset
 
 

@@ -32,6 +32,7 @@ from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
 from .refusals import check_groups, refuse_arguments, refuse_parallelism
+from .reward_models import prepare_models
 from .setup import check_inputs, default_output_dir, prepare_policy
 from .world import World
 
@@ -63,13 +64,14 @@ class GRPOTrainer(RecordingTrainer):
         args = args or GRPOConfig(output_dir=default_output_dir(model))
         refuse_arguments(
             args,
-            reward_processing_classes=reward_processing_classes,
             quantization_config=quantization_config,
             tools=tools,
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
-        specs, train_dataset, eval_dataset = check_inputs(model, reward_funcs, args, train_dataset, eval_dataset)
+        specs, train_dataset, eval_dataset = check_inputs(
+            model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset
+        )
         set_seed(args.seed)
         policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
         super().__init__(
@@ -83,6 +85,7 @@ class GRPOTrainer(RecordingTrainer):
             optimizers=optimizers,
         )
         refuse_parallelism(self)
+        prepare_models(specs, args.device)
         ranks = Ranks(self.accelerator)
         scorer = Scorer(specs, reduce=ranks.total, max_unscored_share=args.max_unscored_share)
         self._assemble(scorer, ranks)
