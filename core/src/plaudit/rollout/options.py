@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from ..errors import UsageError
 from .protocol import SamplingOptions
 
-_OVERRIDES = {
+OVERRIDES = {
     "max_new_tokens": "max_new_tokens",
     "temperature": "temperature",
     "top_p": "top_p",
@@ -46,12 +47,12 @@ def resolve(sampling: SamplingOptions) -> tuple[SamplingOptions, ExtraOptions]:
     overrides: dict[str, Any] = {"generation_kwargs": {}}
     extras: dict[str, Any] = {}
     for name, value in sampling.generation_kwargs.items():
-        if name in _OVERRIDES:
-            overrides[_OVERRIDES[name]] = _frozen(value)
+        if name in OVERRIDES:
+            overrides[OVERRIDES[name]] = _frozen(value)
         elif name in EXTRA_NAMES:
             extras[name] = _frozen(value)
         else:
-            raise UsageError(_unknown(name))
+            raise UsageError(unknown_option(name, [*OVERRIDES, *EXTRA_NAMES]))
     if isinstance(overrides.get("stop"), str):
         overrides["stop"] = (overrides["stop"],)
     extra = ExtraOptions(**extras)
@@ -64,8 +65,8 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _unknown(name: str) -> str:
-    known = sorted([*_OVERRIDES, *EXTRA_NAMES])
+def unknown_option(name: str, known: Collection[str]) -> str:
+    """The message about a name in generation_kwargs that is none of `known`."""
     close = get_close_matches(name, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"generation_kwargs: {name!r} is not supported by this generator{hint} Supported: {', '.join(known)}"
+    return f"generation_kwargs: {name!r} is not supported by this generator{hint} Supported: {', '.join(sorted(known))}"
