@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plaudit_json import BadJson, parse_json
+from plaudit import BadJson, parse_json, same_value
 from plaudit_json.corpus import cases
 from plaudit_json.schema import schema_error
-from plaudit_json.strict import same_value
 from plaudit_json.verify import verify_json
 
 PUBLIC = [json.loads(line) for line in (Path(__file__).parent / "public_json_cases.jsonl").read_text().splitlines()]

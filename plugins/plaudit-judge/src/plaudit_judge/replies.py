@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plaudit_json import BadJson, fences, parse_json, parse_json_prefix
+from plaudit import BadJson, parse_json, parse_json_prefix
+from plaudit_json import fences
 
 _MARKS = re.compile(r"[*_`#]+")
 _QUOTED = re.compile(r"\"[^\"\n]{0,400}\"|“[^”\n]{0,400}”|(?<!\w)'[^'\n]{0,400}'(?!\w)|`[^`\n]{0,400}`")

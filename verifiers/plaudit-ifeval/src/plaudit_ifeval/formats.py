@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from plaudit_json import BadJson, find_json, parse_json
+from plaudit import BadJson, parse_json
+from plaudit_json import find_json
 
 from plaudit_ifeval.checks import CannotJudge, check, compare
 from plaudit_ifeval.words import without_code, words

@@ -1,9 +1,8 @@
-"""The `json` verifier, and the strict parser that other verifiers share.
+"""The `json` verifier, and the finding of JSON in text that other verifiers share.
 
-`parse_json(text)`, `parse_json_prefix(text, start)` `find_json(text)` and `fences(text)` are public.
+`find_json(text)` and `fences(text)` are public; the strict parser is `plaudit.parse_json`.
 """
 
 from plaudit_json.extract import fences, find_json
-from plaudit_json.strict import BadJson, parse_json, parse_json_prefix, same_value
 
-__all__ = ["BadJson", "fences", "find_json", "parse_json", "parse_json_prefix", "same_value"]
+__all__ = ["fences", "find_json"]

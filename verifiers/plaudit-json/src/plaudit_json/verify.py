@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plaudit import Verdict, completion_text, verifier
+from plaudit import BadJson, Verdict, completion_text, parse_json, same_value, verifier
 
 from plaudit_json.extract import find_json
 from plaudit_json.schema import BadSchema, schema_error
-from plaudit_json.strict import BadJson, parse_json, same_value
 
 
 @verifier(executor="thread")

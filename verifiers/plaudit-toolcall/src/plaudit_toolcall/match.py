@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plaudit_json import same_value
-
-from plaudit_toolcall.parse import Call
+from plaudit import ToolCall, same_value
 
 
 def parameters_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -20,7 +18,9 @@ def parameters_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, 
     return schemas
 
 
-def same_call(made: Call, expected: Call, schemas: Mapping[str, Mapping[str, Any]], *, fold_case: bool = False) -> bool:
+def same_call(
+    made: ToolCall, expected: ToolCall, schemas: Mapping[str, Mapping[str, Any]], *, fold_case: bool = False
+) -> bool:
     """The same tool with the same arguments, once defaults of the schema are filled in on both sides."""
     if made.name != expected.name:
         return False
@@ -52,8 +52,8 @@ def _folded(value: Any) -> Any:
 
 
 def difference(
-    made: Sequence[Call],
-    expected: Sequence[Call],
+    made: Sequence[ToolCall],
+    expected: Sequence[ToolCall],
     schemas: Mapping[str, Mapping[str, Any]],
     *,
     ordered: bool,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plaudit import Verdict, verifier
+from plaudit import MalformedCall, ToolCall, Verdict, call_from, verifier
 
 from plaudit_toolcall.match import difference, parameters_of
-from plaudit_toolcall.parse import Call, MalformedCall, call_from, parse_calls
+from plaudit_toolcall.parse import parse_calls
 
 
 @verifier(executor="thread")
@@ -54,5 +54,5 @@ def verify_toolcall(
     return Verdict.wrong(trouble, extracted=extracted) if trouble else Verdict.right(extracted=extracted)
 
 
-def _shown(calls: tuple[Call, ...]) -> str:
+def _shown(calls: tuple[ToolCall, ...]) -> str:
     return "; ".join(f"{call.name}({dict(call.arguments)!r})" for call in calls)[:1000]
