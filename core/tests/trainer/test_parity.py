@@ -43,10 +43,11 @@ GRID = {
     # Where the quantile falls on equal entropies (the first tokens of a group), rounding decides; not in these steps.
     "top-entropy": {"top_entropy_quantile": 0.2, "num_iterations": 2, "max_steps": 4},
     "off-policy": {"off_policy_mask_threshold": 0.001, "num_iterations": 3},
+    "moving-reference": {"beta": 0.2, "sync_ref_model": True, "ref_model_sync_steps": 2, "ref_model_mixup_alpha": 0.6},
     "window": {"logging_steps": 2, "max_steps": 4, "num_iterations": 2},
 }
 
-QUICK = {"default", "gdpo-sequence", "accumulation", "long-cycle", "truncated", "entropy"}
+QUICK = {"default", "gdpo-sequence", "accumulation", "long-cycle", "truncated", "entropy", "moving-reference"}
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in GRID])

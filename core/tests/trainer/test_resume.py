@@ -21,10 +21,11 @@ CASES = {
         "entropy_coef": 0.01,
         "entropy_target": 9.0,
     },
+    "with a moving reference": {"beta": 0.5, "sync_ref_model": True, "ref_model_sync_steps": 2},
 }
 
 
-QUICK = {"aligned", "in the middle of a cycle"}
+QUICK = {"with a moving reference", "aligned", "in the middle of a cycle"}
 
 
 @pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])

@@ -8,6 +8,7 @@ from typing import Any
 from ..scoring.spec import RewardSpec, reward_specs
 from .datasets import check_datasets, only_prompts
 from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
+from .moving_reference import check_moving_reference
 from .reference_model import copy_adapter
 from .refusals import check_rewards
 from .reward_models import prepare_models, with_models
@@ -35,11 +36,13 @@ def prepare_policy(model: Any, tokenizer: Any, peft_config: Any, args: Any) -> t
     """
     options = args.model_init_kwargs or {}
     policy = load_model(model, options, trust_remote_code=args.trust_remote_code)
+    check_moving_reference(args, model, peft_config)
     tokenizer = load_tokenizer(
         tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
     )
     if args.disable_dropout:
         drop_dropout(policy)
+    check_moving_reference(args, policy, peft_config)
     if args.beta and peft_config is None and is_adapted(policy):
         copy_adapter(policy)
     return add_adapter(policy, peft_config), tokenizer

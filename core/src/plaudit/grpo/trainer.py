@@ -25,6 +25,7 @@ from .evaluation import EvaluationRows, generations_in_evaluation, random_state_
 from .hooking import StepHooks
 from .idle_rows import active_stats, teaches_without_advantage
 from .logprobs import TokenScorer
+from .moving_reference import follow_policy
 from .losses import policy_loss
 from .preview import preview
 from .ranks import Ranks
@@ -101,6 +102,9 @@ class GRPOTrainer(RecordingTrainer):
         self.entropy = EntropyController.from_config(args)
         self.token_scorer = TokenScorer(self.model, temperature=args.temperature)
         # With several ranks all must run the model equally often, whatever their rows.
+        self.moving_reference = follow_policy(args, self.reference, self.accelerator)
+        if self.moving_reference is not None:
+            self.add_callback(self.moving_reference)
         self.skips_idle_rows = self.world.size == 1 and not teaches_without_advantage(self.loss_options)
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)

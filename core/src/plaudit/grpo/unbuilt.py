@@ -13,7 +13,6 @@ from .checks import ConfigError
 _VLLM = "generation with vLLM is not built yet; leave it out, and transformers generates"
 _RATIO = "it corrects for vLLM, which is not built yet; leave it out, transformers samples from the policy itself"
 _BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
-_SYNC = "a moving reference model is not built yet; leave it out, and the reference stays the initial model"
 
 UNBUILT: dict[str, str] = {
     "use_vllm": _VLLM,
@@ -37,9 +36,6 @@ UNBUILT: dict[str, str] = {
     "transformers_continuous_batching_config": _BATCHING,
     "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
     "max_tool_calling_iterations": "tool calls are not built yet; leave it out",
-    "sync_ref_model": _SYNC,
-    "ref_model_mixup_alpha": _SYNC,
-    "ref_model_sync_steps": _SYNC,
     "router_aux_loss_coef": "the load-balancing loss is not built yet; leave it out",
     "cast_lm_head_to_fp32": "a float32 head is not built yet; load the whole model in float32",
     "ds3_gather_for_generation": "DeepSpeed ZeRO-3 is not built yet; leave it out",
