@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ..errors import UsageError
-from .options import resolve
 from .policy_weights import moved_since, policy_weights
 from .protocol import Generated, Request, SamplingOptions
 from .stopping import end_tokens
 from .vllm_http import HttpLoop, Refused, VLLMServerError
 from .vllm_push import WeightPusher
-from .vllm_sampling import vllm_sampling
+from .vllm_sampling import resolve_for_vllm, vllm_sampling
 from .vllm_servers import VERSION_PREFIX, ServerPool
 from .vllm_transfer import backend_for
 
@@ -132,7 +131,7 @@ class VLLMServerGenerator:
         for request in requests:
             if not request.prompt_ids:
                 raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
-        options, extra = resolve(sampling)
+        options, extra, _ = resolve_for_vllm(sampling)
         common = {
             **vllm_sampling(sampling, end_tokens(self._model, self._tokenizer, extra)),
             "return_token_ids": True,
