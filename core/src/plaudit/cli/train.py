@@ -1,10 +1,12 @@
-"""`plaudit train RUN.toml`: a run from its file."""
+"""`plaudit train RUN.toml`: a run from its file, or from AITraining's flags."""
 
 from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
+from typing import Any
 
+from plaudit.bridges.autotrain.flags import add_flags, given_flags
 from plaudit.errors import UsageError
 
 HELP = "train a model as a run file says"
@@ -44,13 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--locked", action="store_true", help="refuse to run when plaudit.lock of output_dir does not hold"
     )
+    add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train; returns 0, or 130 when Ctrl-C ended it."""
-    if args.run_file is None and args.help_config is None:
+    flags = given_flags(args)
+    if flags and args.run_file is not None:
+        raise UsageError(f"give a run file or AITraining's flags, not both: {args.run_file} and --{next(iter(flags))}")
+    if args.run_file is None and args.help_config is None and not flags:
         raise UsageError("plaudit train needs a run file, for example: plaudit train run.toml")
-    _require_packages()
+    require_packages()
+    if flags:
+        return _train_by_flags(flags)
     if args.help_config is not None:
         from plaudit.run.config_help import config_help
 
@@ -63,7 +71,15 @@ def run(args: argparse.Namespace) -> int:
     return launch(load_run_file(args.run_file, args.assignments), how)
 
 
-def _require_packages() -> None:
+def _train_by_flags(flags: dict[str, Any]) -> int:
+    from plaudit.bridges.autotrain import AutoTrainProject, LLMTrainingParams
+
+    AutoTrainProject(params=LLMTrainingParams(**flags)).create()
+    return 0
+
+
+def require_packages() -> None:
+    """Raise UsageError naming what `plaudit[train]` brings and is not installed."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UsageError(f"plaudit train needs {', '.join(missing)}: pip install 'plaudit[train]'")

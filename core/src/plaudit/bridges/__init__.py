@@ -1,0 +1,1 @@
+"""Plugins that cross over: rewards, verifiers and environments in other trainers, and theirs here."""

@@ -1,0 +1,104 @@
+"""AITraining's environment class: found, built and checked before a model is loaded."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plaudit.errors import UsageError
+
+METHODS = ("build_dataset", "score_episode")
+ENGINE_PARAMETERS = ("model", "tokenizer", "completion")
+
+
+def load_environment(module: str, name: str, config: Mapping[str, Any]) -> Any:
+    """An instance of the class `name` of `module`, called with `config`.
+
+    Raises UsageError when the module or class is missing, lacks a method, or refuses its configuration.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"--rl-env-module {module}: cannot be imported from {os.getcwd()}: {error}") from error
+    cls = getattr(found, name, None)
+    if not inspect.isclass(cls):
+        classes = [key for key, value in vars(found).items() if inspect.isclass(value) and value.__module__ == module]
+        raise UsageError(f"--rl-env-class {name}: {module} has no such class (it has {', '.join(classes) or 'none'})")
+    missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
+    if missing:
+        raise UsageError(f"{module}.{name} has no method {', '.join(missing)}; an environment has {', '.join(METHODS)}")
+    try:
+        return cls(**config)
+    except Exception as error:
+        shown = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        raise UsageError(f"{module}.{name}({shown}) failed: {type(error).__name__}: {error}") from error
+
+
+def build_rows(environment: Any, tokenizer: Any, limit: int | None = None) -> list[dict[str, Any]]:
+    """The rows of `build_dataset(tokenizer)`, each with a prompt, in their order; at most `limit`.
+
+    Raises UsageError when there are none, when a prompt is missing, or when score_episode needs a column that the
+    dataset lacks.
+    """
+    name = type(environment).__name__
+    built = environment.build_dataset(tokenizer)
+    try:
+        rows = [dict(built[index]) for index in range(len(built) if limit is None else min(limit, len(built)))]
+    except (TypeError, KeyError, ValueError) as error:
+        raise UsageError(
+            f"{name}.build_dataset returned a {type(built).__name__}; expected a datasets.Dataset or a list of dicts"
+        ) from error
+    if not rows:
+        raise UsageError(f"{name}.build_dataset returned no rows; it needs at least one")
+    if "prompt" not in rows[0]:
+        raise UsageError(f"{name}.build_dataset has no column 'prompt' (columns: {', '.join(rows[0])})")
+    episode_columns(environment, rows[0].keys())
+    return rows
+
+
+def episode_columns(environment: Any, columns: Any) -> tuple[str, ...]:
+    """The dataset columns that score_episode is called with, by name: all of them where it takes **kwargs.
+
+    Raises UsageError when its signature requires one that the dataset lacks.
+    """
+    name = type(environment).__name__
+    parameters = inspect.signature(environment.score_episode).parameters.values()
+    others = [one for one in parameters if one.name not in ENGINE_PARAMETERS]
+    keyword = [one for one in others if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    given = [column for column in columns if column != "prompt"] + ["prompt"]
+    lacking = [one.name for one in keyword if one.default is one.empty and one.name not in given]
+    if lacking:
+        raise UsageError(
+            f"{name}.score_episode requires {', '.join(map(repr, lacking))}, but build_dataset has no such column "
+            f"(columns: {', '.join(columns)}); add it, or give the parameter a default"
+        )
+    if any(one.kind is one.VAR_KEYWORD for one in others):
+        return tuple(column for column in given if column != "prompt")
+    return tuple(one.name for one in keyword if one.name in given)
+
+
+def with_tools(rows: Sequence[dict[str, Any]], environment: Any, tokenizer: Any) -> tuple[list[dict[str, Any]], list]:
+    """The rows and the tool schemas of `get_tools()`, which the chat template shows in every prompt.
+
+    With tools a plain prompt becomes a user message, since only a chat template can carry them. Raises UsageError when
+    get_tools returns something else than dicts, or the tokenizer has no chat template.
+    """
+    tools = list(environment.get_tools() or []) if callable(getattr(environment, "get_tools", None)) else []
+    if not tools:
+        return list(rows), []
+    name = type(environment).__name__
+    if not all(isinstance(tool, Mapping) for tool in tools):
+        raise UsageError(f"{name}.get_tools returned {tools!r:.80}; expected a list of tool definitions (dicts)")
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(f"{name}.get_tools offers {len(tools)} tools, but the tokenizer has no chat template for them")
+    return [{**row, "prompt": _as_messages(row["prompt"])} for row in rows], tools
+
+
+def _as_messages(prompt: Any) -> Any:
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt

@@ -1,0 +1,169 @@
+"""AITraining's flags, parameters and environments: what is read, checked and refused before a model is loaded."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from plaudit import UsageError
+from plaudit.bridges.autotrain import LLMTrainingParams
+from plaudit.bridges.autotrain.configuring import make_config, training_processes
+from plaudit.bridges.autotrain.environment import build_rows, episode_columns, with_tools
+from plaudit.bridges.autotrain.flags import add_flags, given_flags
+
+NEEDED = {"rl_env_module": "some.module", "rl_env_class": "Env"}
+
+
+def flags_of(line: str) -> dict:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return given_flags(parser.parse_args(line.split()))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--rl-env-module m --rl-env-class C", {"rl_env_module": "m", "rl_env_class": "C"}),
+        ("--rl_env_module m --rl_kl_coef 0.05", {"rl_env_module": "m", "rl_kl_coef": 0.05}),
+        ("--use-vllm --vllm-mode server --vllm_server_gpus 2",
+         {"use_vllm": True, "vllm_mode": "server", "vllm_server_gpus": 2}),
+        ("--peft --lora-r 8 --merge-adapter false", {"peft": True, "lora_r": 8, "merge_adapter": False}),
+        ("--rl-mask-truncated-completions True --lr 1e-5", {"rl_mask_truncated_completions": True, "lr": 1e-5}),
+        ("--model x --project-name p --epochs 2 --batch-size 8 --gradient-accumulation 1",
+         {"model": "x", "project_name": "p", "epochs": 2, "batch_size": 8, "gradient_accumulation": 1}),
+    ],
+)  # fmt: skip
+def test_flags_are_spelled_either_way(line, expected):
+    assert flags_of(line) == expected
+
+
+def test_defaults_are_those_of_the_original():
+    params = LLMTrainingParams(**NEEDED)
+    expected = {
+        "rl_num_generations": 4, "rl_max_new_tokens": 128, "rl_temperature": 1.0, "rl_top_p": 1.0, "rl_top_k": 50,
+        "rl_kl_coef": 0.1, "rl_clip_range": 0.2, "rl_loss_type": "grpo", "rl_mask_truncated_completions": False,
+        "use_vllm": False, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3, "vllm_server_url": None,
+        "vllm_tensor_parallel_size": 1, "vllm_server_gpus": 1, "peft": False, "lora_r": 16, "lora_alpha": 32,
+        "epochs": 1, "batch_size": 2, "lr": 3e-5, "gradient_accumulation": 4,
+    }  # fmt: skip
+    assert {name: getattr(params, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rl_env_module": None}, "requires --rl-env-module"),
+        ({"rl_env_class": ""}, "requires --rl-env-class"),
+        ({"rl_loss_type": "bogus"}, "--rl-loss-type is 'bogus'; expected one of grpo, dapo"),
+        ({"vllm_mode": "zzz"}, "--vllm-mode is 'zzz'"),
+        ({"rl_num_generations": 0}, "--rl-num-generations is 0; expected at least 2"),
+        ({"rl_num_generations": 1}, "at least 2"),
+        ({"rl_env_config": "{not json"}, "--rl-env-config is not JSON"),
+        ({"rl_env_config": "[1]"}, "expected a JSON object"),
+        ({"rl_top_p": 0.0}, "--rl-top-p is 0.0"),
+        ({"lr": -1.0}, "--lr is -1.0"),
+        ({"trainer": "ppo"}, "--trainer is 'ppo'"),
+        ({"quantization": "int2"}, "--quantization is 'int2'"),
+        ({"use_vllm": True, "vllm_mode": "server"}, "needs --vllm-server-url"),
+        ({"push_to_hub": True}, "--repo-id"),
+    ],
+)
+def test_a_bogus_value_is_an_error_at_once(given, says):
+    with pytest.raises(UsageError, match=says.replace("[", r"\[")):
+        LLMTrainingParams(**{**NEEDED, **given})
+
+
+def test_parameters_reach_the_configuration(tmp_path):
+    params = LLMTrainingParams(
+        **NEEDED, project_name=str(tmp_path), rl_kl_coef=0.05, rl_clip_range=0.3, rl_loss_type="dr_grpo", lr=1e-5,
+        disable_gradient_checkpointing=True,
+    )  # fmt: skip
+    config = make_config(params)
+    found = (
+        config.beta,
+        config.epsilon,
+        config.loss_type,
+        config.learning_rate,
+        config.top_k,
+        config.max_completion_length,
+    )
+    assert found == (0.05, 0.3, "dr_grpo", 1e-5, 50, 128)
+    assert (config.num_generations, config.gradient_checkpointing, config.bf16) == (4, False, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus", "count"),
+    [
+        ({"use_vllm": True, "vllm_mode": "server", "vllm_server_url": "http://h:1", "vllm_server_gpus": 2}, 8, 6),
+        ({"use_vllm": True, "vllm_mode": "colocate", "vllm_server_gpus": 2}, 8, 8),
+        ({"vllm_server_gpus": 2}, 4, 4),
+        ({}, 0, 1),
+    ],
+)
+def test_server_gpus_are_taken_off_the_training_processes(given, gpus, count):
+    assert training_processes(LLMTrainingParams(**NEEDED, **given), gpus) == count
+
+
+def test_no_gpu_left_is_an_error():
+    params = LLMTrainingParams(
+        **NEEDED, use_vllm=True, vllm_mode="server", vllm_server_url="http://h:1", vllm_server_gpus=4
+    )
+    with pytest.raises(UsageError, match="leaves none of 4"):
+        training_processes(params, 4)
+
+
+class Rows:
+    """An environment whose dataset and signature are given."""
+
+    def __init__(self, rows, tools=()):
+        self.rows, self.tools = rows, tools
+
+    def build_dataset(self, tokenizer):
+        return self.rows
+
+    def get_tools(self):
+        return self.tools
+
+
+class Needy(Rows):
+    def score_episode(self, model, tokenizer, completion, case_idx, level="easy"):
+        return 0.0
+
+
+class Open(Rows):
+    def score_episode(self, model, tokenizer, completion, **columns):
+        return 0.0
+
+
+def test_columns_reach_the_episode_by_name():
+    assert episode_columns(Needy([]), ["prompt", "case_idx", "level", "other"]) == ("case_idx", "level")
+    assert episode_columns(Needy([]), ["prompt", "case_idx"]) == ("case_idx",)
+    assert episode_columns(Open([]), ["prompt", "a", "b"]) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([{"prompt": "p", "level": "x"}], "requires 'case_idx', but build_dataset has no such column"),
+        ([], "returned no rows"),
+        ([{"question": "p", "case_idx": 0}], "no column 'prompt'"),
+        (7, "returned a int"),
+    ],
+)
+def test_a_dataset_that_cannot_work_is_an_error(rows, says):
+    with pytest.raises(UsageError, match=says):
+        build_rows(Needy(rows), None)
+
+
+def test_tools_go_through_the_chat_template(model_folder):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    tool = {"type": "function", "function": {"name": "look"}}
+    rows, tools = with_tools([{"prompt": "hello"}], Open([], [tool]), tokenizer)
+    assert rows == [{"prompt": [{"role": "user", "content": "hello"}]}]
+    assert tools == [tool]
+    assert with_tools([{"prompt": "hello"}], Open([]), tokenizer) == ([{"prompt": "hello"}], [])
+    tokenizer.chat_template = None
+    with pytest.raises(UsageError, match="no chat template"):
+        with_tools([{"prompt": "hello"}], Open([], [tool]), tokenizer)
