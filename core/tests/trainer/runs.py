@@ -54,8 +54,8 @@ def make_trainer(
         model=make_model() if model is None else model,
         reward_funcs=reward_funcs,
         args=GRPOConfig(**settings),
-        train_dataset=Dataset.from_list(rows),
-        eval_dataset=None if eval_rows is None else Dataset.from_list(eval_rows),
+        train_dataset=Dataset.from_list(rows) if isinstance(rows, list) else rows,
+        eval_dataset=Dataset.from_list(eval_rows) if isinstance(eval_rows, list) else eval_rows,
         processing_class=make_tokenizer() if tokenizer is None else tokenizer,
         **constructor,
     )

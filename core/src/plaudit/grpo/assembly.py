@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..rollout.options import resolve
+from ..rollout.options import ExtraOptions, resolve
 from ..rollout.protocol import Generator, SamplingOptions
+from ..rollout.stopping import end_tokens
 from ..rollout.transformers_generator import TransformersGenerator
 from ..scoring.scorer import Scorer
+from .agent_writer import agent_writer
+from .agents import Agents
 from .collecting import Collected, Collector
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
 from .prompts import PromptCodec
 from .ranks import Ranks
 from .reference_model import Annotator, Reference
-from .sampler import PromptSampler
+from .rollout_function import FunctionWriter
+from .sampler import IndexedRows, PromptSampler, Rows
 from .source import RolloutSource, Schedule
+from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
 
 
@@ -35,10 +40,10 @@ def sampling_options(args: Any) -> SamplingOptions:
     return sampling
 
 
-def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks) -> Collector:
+def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks, agents: Agents) -> Collector:
     """The collector of a run. `model`: the policy, unwrapped."""
     return Collector(
-        writer=build_writer(args, model, tokenizer),
+        writer=build_writer(args, model, tokenizer, scorer, ranks, agents),
         scorer=scorer,
         sampling=sampling_options(args),
         ranks=ranks,
@@ -49,9 +54,15 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
     )
 
 
-def build_writer(args: Any, model: Any, tokenizer: Any) -> Writer:
+def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks, agents: Agents) -> Writer:
     """Who turns rows into rollouts."""
-    return SingleTurnWriter(build_codec(args, model, tokenizer), build_generator(args, model, tokenizer))
+    codec, generator = build_codec(args, model, tokenizer), build_generator(args, model, tokenizer)
+    if agents.converse:
+        return agent_writer(args, model, codec, generator, scorer, ranks, agents)
+    if agents.rollout_func is not None:
+        ends = end_tokens(model, tokenizer, ExtraOptions()) | {tokenizer.pad_token_id}
+        return FunctionWriter(codec, generator, agents.rollout_func, agents.trainer, frozenset(ends))
+    return SingleTurnWriter(codec, generator)
 
 
 def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
@@ -83,12 +94,12 @@ def build_source(
     collector: Collector,
     annotator: Annotator,
     collected: Callable[[Collected, Mode], None],
+    *,
+    balanced: bool = False,
 ) -> RolloutSource:
-    """The source of a run's micro-batches."""
-    prompts = args.generation_batch_size // args.num_generations
+    """The source of a run's micro-batches. `balanced`: as the load-balancing loss of experts needs them."""
     return RolloutSource(
-        dataset=dataset,
-        sampler=PromptSampler(len(dataset), prompts, args.seed, args.shuffle_dataset),
+        rows=build_rows(args, dataset),
         collector=collector,
         schedule=Schedule(args.num_generations, args.steps_per_generation, args.num_iterations),
         annotate=annotator,
@@ -97,10 +108,20 @@ def build_source(
             "pad_token_id": collector.writer.codec.tokenizer.pad_token_id,
             "device": args.device,
             "pad_to_multiple_of": args.pad_to_multiple_of,
+            "attention_mask": balanced,
+            "whole": balanced,
         },
         lookahead=args.reward_lookahead == 1,
         accumulation=args.gradient_accumulation_steps,
     )
+
+
+def build_rows(args: Any, dataset: Any) -> Rows:
+    """The order of the training rows."""
+    prompts = args.generation_batch_size // args.num_generations
+    if streams(dataset):
+        return StreamedRows(shuffled(dataset, args.seed) if args.shuffle_dataset else dataset, prompts)
+    return IndexedRows(dataset, PromptSampler(len(dataset), prompts, args.seed, args.shuffle_dataset))
 
 
 def needs_old_logprobs(args: Any) -> bool:

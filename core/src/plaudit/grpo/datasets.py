@@ -10,27 +10,29 @@ from ..scoring.inputs import check_columns
 from ..scoring.spec import RewardSpec
 from ..types import Row
 from .prompts import RESERVED_COLUMNS, PromptCodec
+from .streams import first_row, streams
 
 # What a chat template may add to a prompt, generously.
 TEMPLATE_TOKENS = 512
 
 
-def check_datasets(train: Any, evaluation: Any, specs: Sequence[RewardSpec]) -> None:
+def check_datasets(train: Any, evaluation: Any, specs: Sequence[RewardSpec], *, max_steps: int = -1) -> None:
     """Raise UsageError on a dataset that cannot be trained or evaluated on with these rewards."""
     if train is None:
         raise UsageError("train_dataset is missing; give a dataset with a 'prompt' column")
+    if streams(train) and max_steps <= 0:
+        raise UsageError("train_dataset streams, so nobody knows how long an epoch is; set max_steps")
     for label, dataset in _labelled(train, evaluation):
         _check(dataset, label, specs)
 
 
 def _check(dataset: Any, label: str, specs: Sequence[RewardSpec]) -> None:
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    if not (streams(dataset) and not isinstance(dataset, Iterator)) and not hasattr(dataset, "__len__"):
         raise UsageError(
-            f"{label} is a {type(dataset).__name__}; expected a datasets.Dataset or a list of dicts (streaming "
-            "datasets are not "
-            "supported yet)"
+            f"{label} is a {type(dataset).__name__}; expected a datasets.Dataset, a datasets.IterableDataset (of a "
+            "generator: IterableDataset.from_generator) or a list of dicts"
         )
-    if len(dataset) == 0:
+    if first_row(dataset) is None if streams(dataset) else len(dataset) == 0:
         raise UsageError(f"{label} is empty; it needs at least one row")
     columns = column_names(dataset)
     if "prompt" not in columns:
@@ -53,15 +55,20 @@ def only_prompts(dataset: Any) -> Any:
     if isinstance(dataset, Mapping):
         return {name: only_prompts(one) for name, one in dataset.items()}
     if hasattr(dataset, "select_columns"):
-        return dataset.select_columns(["prompt"]) if "prompt" in dataset.column_names else dataset
+        return dataset.select_columns(["prompt"]) if "prompt" in column_names(dataset) else dataset
     return [{"prompt": row["prompt"]} if "prompt" in row else row for row in dataset]
 
 
 def check_prompt_lengths(train: Any, evaluation: Any, codec: PromptCodec) -> None:
-    """Raise UsageError, naming the first row, when a prompt does not fit the model's context beside the completion."""
+    """Raise UsageError, naming the first row, when a prompt does not fit the model's context beside the completion.
+
+    Streams are not read for it: a prompt of theirs that is too long ends the run when it comes.
+    """
     if codec.max_prompt_tokens is None:
         return
     for label, dataset in _labelled(train, evaluation):
+        if streams(dataset):
+            continue
         for place, prompt in enumerate(_prompts(dataset)):
             # A token stands for at least a byte, so only prompts with more bytes than that need to be encoded.
             if len(str(prompt).encode()) + TEMPLATE_TOKENS <= codec.max_prompt_tokens:
@@ -90,9 +97,11 @@ def _labelled(train: Any, evaluation: Any) -> Iterator[tuple[str, Any]]:
 
 
 def column_names(dataset: Any) -> tuple[str, ...]:
-    """The columns of a dataset; of a list of dicts, those of its first row."""
+    """The columns of a dataset; of a list of dicts or a stream that does not name them, those of its first row."""
     named = getattr(dataset, "column_names", None)
-    return tuple(named) if named is not None else tuple(dataset[0])
+    if named is not None:
+        return tuple(named)
+    return tuple(first_row(dataset) or ()) if streams(dataset) else tuple(dataset[0])
 
 
 def _listed(names: Iterable[str]) -> str:

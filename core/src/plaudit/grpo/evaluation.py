@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from .sampler import evaluation_order
+from .streams import StreamedEvaluationRows, streams
 
 
 def ticks(count: int, *, rollouts: int) -> DataLoader:
@@ -47,6 +48,13 @@ class EvaluationRows(Dataset):
 
     def __getitem__(self, place: int) -> Any:
         return self.rows[self.order[place]]
+
+
+def evaluation_rows(rows: Any, args: Any) -> Dataset:
+    """What evaluation iterates over, for a dataset that can be indexed or streams."""
+    if streams(rows):
+        return StreamedEvaluationRows(rows, generations_in_evaluation(args), args.seed)
+    return EvaluationRows(rows, args)
 
 
 def _as_is(numbers: Sequence[int]) -> Sequence[int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import Trainer
+from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from . import checkpoints
 from .advantages import reward_metrics
@@ -13,7 +14,9 @@ from .collecting import Collected
 from .entropy import EntropyController
 from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
+from .moving_reference import MovingReference
 from .records import LossOptions
+from .resuming import checkpoint_to_resume
 from .rollout_metrics import collected_metrics
 from .run_log import RunLog
 from .source import RolloutSource
@@ -28,6 +31,10 @@ class RecordingTrainer(Trainer):
     world: World
     entropy: EntropyController
     loss_options: LossOptions
+    moving_reference: MovingReference | None
+    # While a checkpoint is written: where, and this rank's own state, taken before.
+    staging: str | None = None
+    own_state: dict[str, Any] = {}
 
     def start_recording(self) -> None:
         """Empty windows; call it when the accelerator is there."""
@@ -55,12 +62,54 @@ class RecordingTrainer(Trainer):
             self.windows["train"].put("entropy_coef", self.entropy.value)
         logs.update({f"{prefix}{name}": value for name, value in self.windows[self._mode].drain(self.world).items()})
         logs.update(metrics_of_hooks(logs, self._mode, self.state.global_step))
+        if "train_loss" in logs:
+            self.restore_unfinished_loss()
+            logs["train_loss"] = self._total_loss_scalar / max(self.state.global_step, 1)
         super().log(logs, start_time)
         self.run_log.flush(logs, self._mode, self.state.global_step)
 
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """Train from the first row, or from where a checkpoint stopped (True = the last whole one in output_dir)."""
+        checkpoint = checkpoint_to_resume(self, resume_from_checkpoint)
+        self.source.restart()
+        try:
+            result = super().train(checkpoint, trial, ignore_keys_for_eval)
+        finally:
+            self.source.collector.writer.rest()
+        # The Trainer's own is the mean since a resume.
+        return result._replace(training_loss=result.metrics["train_loss"])
+
+    def restore_unfinished_loss(self) -> None:
+        """Before the first step after a resume: what the run that stopped had summed."""
+        if self._unfinished_loss is not None:
+            checkpoints.restore_loss(self, self._unfinished_loss)
+            self._unfinished_loss = None
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return self.staging or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self._get_output_dir(trial))
+        write = super()._save_checkpoint
+        checkpoints.save(self, folder, lambda: write(model, trial))
+        if self.args.push_to_hub:
+            self._push_from_checkpoint(str(folder / f"checkpoint-{self.state.global_step}"))
+        if self.args.should_save:
+            rotate_checkpoints(str(folder), self.args.save_total_limit, self.state.best_model_checkpoint)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        # Only a checkpoint in its place is uploaded, for uploads go on in the background.
+        if self.staging is None:
+            super()._push_from_checkpoint(checkpoint_folder)
+
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
-        checkpoints.save(self, Path(output_dir))
+        checkpoints.write_state(self, Path(output_dir))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +53,37 @@ class RunLog:
             self.completions.flush(mode, step)
 
     def rewind(self, step: int) -> None:
-        """Drop lines after `step`: a run that resumes there writes them again."""
-        if not self.main or not self.metrics.is_file():
+        """Drop lines and tables after `step`: a run that resumes there writes them again."""
+        if not self.main:
             return
-        lines = self.metrics.read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        self.metrics.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        if self.metrics.is_file():
+            lines = self.metrics.read_text(encoding="utf-8").splitlines()
+            kept = [line for line in lines if (found := _step_of(line)) is not None and found <= step]
+            replace_file(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+        if self.completions is not None:
+            self.completions.rewind(step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is held until the next log, as JSON text."""
+        held = {} if self.completions is None else self.completions.held()
+        return {"held": json.dumps(held, default=str)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Hold again what a checkpoint kept."""
+        if self.completions is not None:
+            self.completions.hold(json.loads(state["held"]))
+
+
+def _step_of(line: str) -> int | None:
+    """The step of a line of metrics; None of one that a killed process left half-written."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a process that is killed meanwhile leaves the old one."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_bytes(content)
+    os.replace(beside, path)

@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 
 from ..errors import UsageError
+
+
+class Rows(Protocol):
+    """The rows of generation batches, addressed by the batch's number, counted from 0 over all epochs."""
+
+    batches_per_epoch: int | None
+    prompts_per_batch: int
+
+    def records(self, number: int, places: Sequence[int]) -> list[Mapping[str, Any]]:
+        """The rows at these places of generation batch `number`."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class IndexedRows:
+    """The rows of a dataset that any row can be read from. Only those that are asked for are read."""
+
+    dataset: Any
+    sampler: PromptSampler
+    batches_per_epoch: int = field(init=False)
+    prompts_per_batch: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.batches_per_epoch = self.sampler.batches_per_epoch
+        self.prompts_per_batch = self.sampler.prompts_per_batch
+
+    def records(self, number: int, places: Sequence[int]) -> list[Mapping[str, Any]]:
+        """The rows at these places of generation batch `number`."""
+        batch = self.sampler.batch(number)
+        return [self.dataset[batch[place]] for place in places]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the order follows from the seed."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..scoring.spec import RewardSpec, reward_specs
+from ..scoring.spec import RewardSpec, reward_specs, unique_names
+from .agents import Agents
 from .datasets import check_datasets, only_prompts
 from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
 from .moving_reference import check_moving_reference
@@ -15,15 +16,29 @@ from .reward_models import prepare_models, with_models
 
 
 def check_inputs(
-    model: Any, reward_funcs: Any, processing_classes: Any, args: Any, train_dataset: Any, eval_dataset: Any
+    model: Any,
+    reward_funcs: Any,
+    processing_classes: Any,
+    args: Any,
+    train_dataset: Any,
+    eval_dataset: Any,
+    agents: Agents,
 ) -> tuple[list[RewardSpec], Any, Any]:
     """The rewards, and the datasets as rewards may see them. Raises UsageError on what cannot work, quickly."""
     check_model_path(model)
-    check_rewards(reward_funcs)
+    own = agents.reward_specs()
+    if reward_funcs is None and own:
+        reward_funcs = []
+    else:
+        check_rewards(reward_funcs)
     specs = reward_specs(with_models(reward_funcs, processing_classes, args), args.reward_weights)
+    specs = unique_names([*specs, *own])
+    train_dataset, eval_dataset = agents.datasets(train_dataset, eval_dataset, args)
     if args.remove_unused_columns:
         train_dataset, eval_dataset = only_prompts(train_dataset), only_prompts(eval_dataset)
-    check_datasets(train_dataset, eval_dataset, specs)
+    # Rows hold texts, which accelerate cannot send from the rank that reads a stream: each reads its own share.
+    args.accelerator_config.dispatch_batches = False
+    check_datasets(train_dataset, eval_dataset, agents.checkable(specs), max_steps=args.max_steps)
     prepare_models(specs)
     return specs, train_dataset, eval_dataset
 
@@ -34,15 +49,15 @@ def prepare_policy(model: Any, tokenizer: Any, peft_config: Any, args: Any) -> t
     With beta, a PEFT model that is given with its adapter gets a frozen copy of it as the reference. `args`: the run's
     GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
     """
+    check_moving_reference(args, model, peft_config)
     options = args.model_init_kwargs or {}
     policy = load_model(model, options, trust_remote_code=args.trust_remote_code)
-    check_moving_reference(args, model, peft_config)
     tokenizer = load_tokenizer(
         tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
     )
+    check_moving_reference(args, policy, peft_config)
     if args.disable_dropout:
         drop_dropout(policy)
-    check_moving_reference(args, policy, peft_config)
     if args.beta and peft_config is None and is_adapted(policy):
         copy_adapter(policy)
     return add_adapter(policy, peft_config), tokenizer

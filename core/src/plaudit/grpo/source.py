@@ -12,7 +12,7 @@ from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
 from .collecting import Collected, Collector, Writing
 from .prompts import as_row
-from .sampler import PromptSampler, rank_share
+from .sampler import Rows, rank_share
 from .writing import Mode
 
 
@@ -53,8 +53,7 @@ class RolloutSource:
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     """
 
-    dataset: Any
-    sampler: PromptSampler
+    rows: Rows
     collector: Collector
     schedule: Schedule
     annotate: Callable[[MicroBatch], MicroBatch]
@@ -67,9 +66,10 @@ class RolloutSource:
     ahead: Begun | list[MicroBatch] | None = None
 
     @property
-    def micro_batches_per_epoch(self) -> int:
-        """Micro-batches of a rank in one pass over the dataset."""
-        return self.sampler.batches_per_epoch * self.schedule.cycle
+    def micro_batches_per_epoch(self) -> int | None:
+        """Micro-batches of a rank in one pass over the dataset; None when it streams, and nobody knows."""
+        batches = self.rows.batches_per_epoch
+        return None if batches is None else batches * self.schedule.cycle
 
     def next(self, trainer_state: Any) -> MicroBatch:
         """The next training micro-batch of this rank. Every rank must call it equally often."""
@@ -100,6 +100,7 @@ class RolloutSource:
             self.ahead = self._complete(self.ahead, "train", trainer_state)
         return {
             "position": self.position,
+            "rows": self.rows.state_dict(),
             "buffer": [] if used_up else [batch.state_dict() for batch in self.buffer],
             "ahead": [batch.state_dict() for batch in self.ahead or ()],
         }
@@ -107,6 +108,7 @@ class RolloutSource:
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device | str = "cpu") -> None:
         """Continue from a saved state."""
         self.position = state["position"]
+        self.rows.load_state_dict(state["rows"])
         self.buffer = [MicroBatch.from_state(saved, device) for saved in state["buffer"]]
         self.ahead = [MicroBatch.from_state(saved, device) for saved in state["ahead"]] or None
 
@@ -134,13 +136,14 @@ class RolloutSource:
     def _begin_training(self, number: int, trainer_state: Any) -> Begun:
         ranks = self.collector.ranks
         mine = rank_share(
-            self.sampler.batch(number),
+            tuple(range(self.rows.prompts_per_batch)),
             num_generations=self.schedule.num_generations,
             rank=ranks.index,
             world_size=ranks.size,
         )
-        found = {index: as_row(self.dataset[index]) for index in dict.fromkeys(mine)}
-        rows = [found[index] for index in mine]
+        places = list(dict.fromkeys(mine))
+        found = dict(zip(places, map(as_row, self.rows.records(number, places)), strict=True))
+        rows = [found[place] for place in mine]
         steps = self.schedule.steps_per_generation
         return self._begin(rows, self.schedule.num_generations, steps, "train", trainer_state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -112,6 +113,21 @@ class CompletionsLog:
         if self.to_print != 0:
             print_table(shown, title=f"{mode} step {step}", rows=self.to_print)
 
+    def rewind(self, step: int) -> None:
+        """Remove files of steps after `step`."""
+        for path in self.folder.glob("*_*.parquet"):
+            number = path.stem.rpartition("_")[2]
+            if number.isdigit() and int(number) > step:
+                path.unlink()
+
+    def held(self) -> dict[str, list[Any]]:
+        """The columns of the tables that wait for the next log, by mode."""
+        return {mode: [dict(table.columns) for table in tables] for mode, tables in self.pending.items()}
+
+    def hold(self, held: Mapping[str, Sequence[Any]]) -> None:
+        """Wait with these tables, as `held` gave them."""
+        self.pending = {mode: [Table(columns) for columns in held.get(mode, [])] for mode in ("train", "eval")}
+
 
 def write_parquet(table: Table, path: Path) -> None:
     """Write with a type for each column; a column of mixed or foreign types is kept as JSON text."""
@@ -120,7 +136,9 @@ def write_parquet(table: Table, path: Path) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: _array(pa, list(values)) for name, values in table.columns.items()}
-    pq.write_table(pa.table(arrays), path)
+    beside = path.with_name(f".{path.name}.new")
+    pq.write_table(pa.table(arrays), beside)
+    os.replace(beside, path)
 
 
 def print_table(table: Table, *, title: str, rows: int | None) -> None:

@@ -12,21 +12,22 @@ from accelerate.utils import set_seed
 from torch import nn
 from torch.utils.data import DataLoader, SequentialSampler
 from transformers import TrainerCallback
-from transformers.trainer_utils import TrainOutput
 
 from ..errors import UsageError
 from ..scoring.scorer import Scorer
 from . import assembly, checkpoints
+from .agents import plan_agents
+from .balancing import balance_coefficient, with_balance
 from .batch import MicroBatch
 from .config import GRPOConfig
 from .datasets import check_prompt_lengths
 from .entropy import EntropyController
-from .evaluation import EvaluationRows, generations_in_evaluation, random_state_kept, ticks
+from .evaluation import evaluation_rows, generations_in_evaluation, random_state_kept, ticks
 from .hooking import StepHooks
-from .idle_rows import active_stats, teaches_without_advantage
+from .idle_rows import active_stats, skipped_rows, teaches_without_advantage
 from .logprobs import TokenScorer
-from .moving_reference import follow_policy
 from .losses import policy_loss
+from .moving_reference import follow_policy
 from .preview import preview
 from .ranks import Ranks
 from .recording import RecordingTrainer
@@ -63,15 +64,10 @@ class GRPOTrainer(RecordingTrainer):
         environment_factory: Any = None,
     ) -> None:
         args = args or GRPOConfig(output_dir=default_output_dir(model))
-        refuse_arguments(
-            args,
-            quantization_config=quantization_config,
-            tools=tools,
-            rollout_func=rollout_func,
-            environment_factory=environment_factory,
-        )
+        refuse_arguments(args, quantization_config=quantization_config)
+        self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
         specs, train_dataset, eval_dataset = check_inputs(
-            model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset
+            model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset, self.agents
         )
         set_seed(args.seed)
         policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
@@ -100,40 +96,30 @@ class GRPOTrainer(RecordingTrainer):
         self.world = World(self.accelerator)
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
-        self.token_scorer = TokenScorer(self.model, temperature=args.temperature)
-        # With several ranks all must run the model equally often, whatever their rows.
+        self.balance = balance_coefficient(args, self.model)
+        self.token_scorer = TokenScorer(self.model, temperature=args.temperature, balanced=bool(self.balance))
+        self.skips_idle_rows = not (self.balance or teaches_without_advantage(self.loss_options))
+        self.reference = assembly.build_reference(args, self.model, self.accelerator)
         self.moving_reference = follow_policy(args, self.reference, self.accelerator)
         if self.moving_reference is not None:
             self.add_callback(self.moving_reference)
-        self.skips_idle_rows = self.world.size == 1 and not teaches_without_advantage(self.loss_options)
-        self.reference = assembly.build_reference(args, self.model, self.accelerator)
-        collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks)
+        collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks, self.agents)
         check_groups(args, scorer)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.writer.codec)
         old = assembly.needs_old_logprobs(args)
         annotator = Annotator(lambda: self.model_wrapped, self.token_scorer, old, self.reference)
-        self.source = assembly.build_source(args, self.train_dataset, collector, annotator, self.record_collected)
+        self.source = assembly.build_source(
+            args, self.train_dataset, collector, annotator, self.record_collected, balanced=bool(self.balance)
+        )
         self.add_callback(StepHooks())
         self.start_recording()
-
-    def train(
-        self,
-        resume_from_checkpoint: str | bool | None = None,
-        trial: Any = None,
-        ignore_keys_for_eval: list[str] | None = None,
-    ) -> TrainOutput:
-        """Train from the first row, or from where a checkpoint stopped (True = the last one in output_dir)."""
-        self.source.restart()
-        return super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
 
     # One step: the Trainer's loop calls training_step, which asks for inputs and then for the loss.
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Any) -> torch.Tensor:
         """Forward and backward of one micro-batch, generating first when the buffer is used up."""
         began = time.perf_counter()
-        if self._unfinished_loss is not None:
-            checkpoints.restore_loss(self, self._unfinished_loss)
-            self._unfinished_loss = None
+        self.restore_unfinished_loss()
         loss = super().training_step(model, inputs, num_items_in_batch)
         self._step_seconds += time.perf_counter() - began
         if self.accelerator.sync_gradients:
@@ -156,19 +142,22 @@ class GRPOTrainer(RecordingTrainer):
         """The loss of a micro-batch, scaled for accumulation, and its metrics."""
         if return_outputs:
             raise ValueError("GRPOTrainer has no outputs beside the loss; call compute_loss with return_outputs=False")
-        options = self.loss_options
-        if self.skips_idle_rows and self._mode == "train":
+        options, scale = self.loss_options, self._loss_scale(inputs)
+        skips = self.skips_idle_rows and self._mode == "train"
+        if skips:
             stats = active_stats(self.token_scorer, model, inputs)
         else:
             stats = self.token_scorer(model, inputs, entropies="bonus" if options.entropy_bonus else "metric")
         result = policy_loss(
-            inputs.loss_inputs(stats.logprobs, stats.entropies),
+            inputs.loss_inputs(stats.logprobs, stats.entropies, stats.ran),
             options,
-            self._loss_scale(inputs),
+            scale,
             entropy_coef=self.entropy.coefficient,
             world=self.world,
         )
-        self.windows[self._mode].add_statistics(result.statistics)
+        result = with_balance(result, stats, self.balance, scale.accumulation)
+        more = {"skipped_rows": skipped_rows(stats)} if skips else {}
+        self.windows[self._mode].add_statistics({**result.statistics, **more})
         if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)
         return result.loss
@@ -185,14 +174,17 @@ class GRPOTrainer(RecordingTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """One tick a micro-batch, as many as the dataset gives in an epoch."""
         rollouts = self.args.per_device_train_batch_size * self.world.size
-        return ticks(self.source.micro_batches_per_epoch, rollouts=rollouts)
+        known = self.source.micro_batches_per_epoch
+        # A stream counts as one epoch of max_steps, as for every Trainer.
+        count = self.args.max_steps * self.args.gradient_accumulation_steps if known is None else known
+        return ticks(count, rollouts=rollouts)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
         """Rows of the evaluation dataset, each `num_generations_eval` times in a row."""
         rows = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset or self.eval_dataset
         if rows is None:
             raise UsageError("there is no eval_dataset; give one to the trainer or to evaluate()")
-        return super().get_eval_dataloader(EvaluationRows(rows, self.args))
+        return super().get_eval_dataloader(evaluation_rows(rows, self.args))
 
     def _get_eval_sampler(self, eval_dataset: Any) -> SequentialSampler:
         return SequentialSampler(eval_dataset)
