@@ -49,9 +49,10 @@ class MicroBatch:
     ref_logprobs: Tensor | None = None
     sampled_logprobs: Tensor | None = None
 
-    def loss_inputs(self, logp: Tensor, entropy: Tensor | None) -> LossInputs:
-        """What the loss takes, with the policy's log-probs and entropies now: (B, C)."""
-        return LossInputs(logp, self.mask, self.advantages, self.old_logprobs, self.ref_logprobs, entropy=entropy)
+    def loss_inputs(self, logp: Tensor, entropy: Tensor | None, ran: Tensor | None = None) -> LossInputs:
+        """What the loss takes, with the policy's log-probs and entropies now, (B, C), of the rows that it ran on."""
+        old, ref = self.old_logprobs, self.ref_logprobs
+        return LossInputs(logp, self.mask, self.advantages, old, ref, entropy=entropy, ran=ran)
 
     def select(self, rows: Tensor) -> MicroBatch:
         """The micro-batch of these rows, (b,) indices in ascending order, padded as before."""
@@ -94,16 +95,25 @@ def collate(
     device: torch.device | str = "cpu",
     pad_to_multiple_of: int | None = None,
     attention_mask: bool = False,
+    whole: bool = False,
 ) -> MicroBatch:
-    """Pad rollouts to the longest of these rows (and to a multiple). `attention_mask`: give the model one as well."""
+    """Pad rollouts to the longest of these rows (and to a multiple). `attention_mask`: give the model one as well.
+
+    `whole`: the model sees last tokens too, and with a mask no completion of which nothing is learnt: what its router
+    makes of each token counts (see `balancing`).
+    """
     # Nothing is predicted from a last token, so the model need not see it.
-    inputs = [(*row.prompt_ids, *row.completion_ids[:-1]) for row in rows]
+    inputs = [(*row.prompt_ids, *(row.completion_ids if whole else row.completion_ids[:-1])) for row in rows]
     lengths = [len(ids) for ids in inputs]
+    seen = [
+        len(row.prompt_ids) if whole and not any(row.learn) else length
+        for row, length in zip(rows, lengths, strict=True)
+    ]
     completions = [len(row.completion_ids) for row in rows]
     width, grid = (_rounded(max(n), pad_to_multiple_of) for n in (lengths, completions))
     input_ids = torch.tensor([[*ids] + [pad_token_id] * (width - len(ids)) for ids in inputs])
     starts = [index * width + len(row.prompt_ids) - 1 for index, row in enumerate(rows)]
-    attention = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None] if attention_mask else None
+    attention = torch.arange(width)[None, :] < torch.tensor(seen)[:, None] if attention_mask else None
     tensors = MicroBatch(
         input_ids=input_ids,
         attention_mask=None if attention is None else attention.long(),

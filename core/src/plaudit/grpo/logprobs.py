@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .batch import MicroBatch
+from .packable import PackedModel
+from .packing import pack
 
 # Logits that may exist at one time. A batch below it keeps its probabilities for the backward pass; a larger one is
 # computed in chunks of this size, twice.
@@ -27,49 +29,72 @@ Entropies = Literal["none", "metric", "bonus"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenStats:
-    """`logprobs` and `entropies`: (B, C), 0 where there is no completion token. No entropies unless asked for."""
+    """`logprobs` and `entropies`: (B, C), 0 where there is no completion token. No entropies unless asked for.
+
+    `ran`: (B,) bool, the rows they were computed for; None = all. `aux_loss`: 0-dim, the load-balancing loss of a
+    mixture of experts, with gradient, where the scorer balances.
+    """
 
     logprobs: Tensor
     entropies: Tensor | None
+    ran: Tensor | None = None
+    aux_loss: Tensor | None = None
 
 
 class TokenScorer:
     """Computes `TokenStats` of a causal language model, by a stand-in for the forward of its head.
 
-    The head runs inside the model's own forward, so wrappers (DDP, FSDP, autocast) see an ordinary call.
+    The head runs inside the model's own forward, so wrappers (DDP, FSDP, autocast) see an ordinary call. Rollouts are
+    packed where that saves tokens and the model can, unless `packing` is off. `balanced`: the load-balancing loss is
+    computed too, over the tokens of padded rows.
     """
 
-    def __init__(self, model: nn.Module, *, temperature: float) -> None:
+    def __init__(
+        self, model: nn.Module, *, temperature: float, packing: bool = True, balanced: bool = False
+    ) -> None:
         self.head: nn.Module = model.get_output_embeddings()
         self.temperature = temperature
         self.fused = isinstance(self.head, nn.Linear) and _head_comes_last(model, self.head)
+        self.balanced = balanced
+        self.packed = PackedModel(model) if packing and not balanced else None
 
     def __call__(self, model: nn.Module, batch: MicroBatch, *, entropies: Entropies = "none") -> TokenStats:
         """Run `model` (wrapped or not) on a micro-batch. Gradients flow into the log-probs, and into entropies if
         asked.
         """
-        head = self._fused_head if self.fused else self._selecting_head
-        with _forward(self.head, lambda hidden: head(hidden, batch, entropies)):
-            values = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False).logits
+        values, aux_loss = self._values(model, batch, entropies)
         if not self.fused:
             values = _from_logits(values, batch.targets, self.temperature, entropies)
         grid = batch.mask.shape
         flat = values.new_zeros(grid.numel(), values.shape[-1]).index_copy(0, batch.slots, values)
         columns = flat.view(*grid, -1)
         if entropies == "none":
-            return TokenStats(columns[..., 0], None)
-        return TokenStats(columns[..., 0], columns[..., 1] if entropies == "bonus" else columns[..., 1].detach())
+            return TokenStats(columns[..., 0], None, aux_loss=aux_loss)
+        spread = columns[..., 1] if entropies == "bonus" else columns[..., 1].detach()
+        return TokenStats(columns[..., 0], spread, aux_loss=aux_loss)
 
-    def _fused_head(self, hidden: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
+    def _values(self, model: nn.Module, batch: MicroBatch, entropies: Entropies) -> tuple[Tensor, Tensor | None]:
+        """(T, …): what the head's stand-in makes of the positions that predict; and the load-balancing loss."""
+        packed = pack(batch) if self.packed is not None and self.packed.ready else None
+        positions = batch.positions if packed is None else packed.positions
+        head = self._fused_head if self.fused else self._selecting_head
+        with _forward(self.head, lambda hidden: head(hidden, positions, batch.targets, entropies)):
+            if packed is not None and self.packed is not None:
+                return self.packed(model, packed), None
+            more = {"output_router_logits": True} if self.balanced else {}
+            found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **more)
+            return found.logits, found.aux_loss if self.balanced else None
+
+    def _fused_head(self, hidden: Tensor, positions: Tensor, targets: Tensor, entropies: Entropies) -> Tensor:
         weight, bias = self.head.weight, self.head.bias
-        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, batch.positions)
+        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
         if torch.is_autocast_enabled(chosen.device.type):
             dtype = torch.get_autocast_dtype(chosen.device.type)
             chosen, weight, bias = chosen.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-        return _HeadLogprobs.apply(chosen, weight, bias, batch.targets, 1 / self.temperature, entropies)
+        return _HeadLogprobs.apply(chosen, weight, bias, targets, 1 / self.temperature, entropies)
 
-    def _selecting_head(self, hidden: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
-        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, batch.positions)
+    def _selecting_head(self, hidden: Tensor, positions: Tensor, targets: Tensor, entropies: Entropies) -> Tensor:
+        chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
         return type(self.head).forward(self.head, chosen)
 
 

@@ -127,7 +127,7 @@ def _with_entropy(
     """The result, less the bonus: the mean entropy of the tokens `acts_on`, whatever the loss is normalised by."""
     if inputs.entropy is None:
         return LossResult(total, statistics)
-    statistics["entropy"] = token_mean(inputs.entropy, inputs.mask)
+    statistics["entropy"] = token_mean(inputs.entropy, inputs.mask, inputs.ran)
     entropy_sum, count = (inputs.entropy * acts_on).sum(), acts_on.sum()
     if coefficient:
         total = total - coefficient * entropy_sum / count.clamp(min=1.0) / scale.accumulation

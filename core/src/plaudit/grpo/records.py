@@ -22,6 +22,7 @@ class LossInputs:
     `ref` (B, C): of the reference model. `sampled` (B, C): the sampler's own, where it reports them.
     `entropy` (B, C): with gradient if there is a bonus.
     `sampler_ratio` (B, C) or (B, 1): from `importance.sampler_ratio`; None = the sampler is the policy.
+    `ran` (B,) bool: rows that the policy was run on; None = all. In the others logp is old, entropy 0, advantage 0.
     """
 
     logp: Tensor
@@ -32,6 +33,7 @@ class LossInputs:
     sampled: Tensor | None = None
     entropy: Tensor | None = None
     sampler_ratio: Tensor | None = None
+    ran: Tensor | None = None
 
     def prepared(self) -> LossInputs:
         """The same with half-precision log-probs in float32, a mask of their type, (B, 1) advantages and `old` set."""

@@ -11,14 +11,15 @@ from torch import Tensor
 
 from .world import World
 
-Kind = Literal["mean", "min", "max"]
+Kind = Literal["mean", "known_mean", "min", "max"]
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """One rank's share of a metric, as 0-dim tensors on the device: nothing is synchronised until `reduce_statistics`.
 
-    A mean holds its sum and its count. A minimum or maximum holds the value, NaN where there was nothing (count 0).
+    A mean holds its sum and its count. Where there was nothing (count 0) it is 0, and a known mean is NaN. A minimum or
+    maximum holds the value, NaN where there was nothing.
     """
 
     kind: Kind
@@ -26,9 +27,15 @@ class Statistic:
     count: Tensor
 
 
-def token_mean(values: Tensor, mask: Tensor) -> Statistic:
-    """Mean over the active tokens of (B, C) values, or over the rows of (B, 1) values, which hold one a sequence."""
+def token_mean(values: Tensor, mask: Tensor, rows: Tensor | None = None) -> Statistic:
+    """Mean over the active tokens of (B, C) values, or over the rows of (B, 1) values, which hold one a sequence.
+
+    `rows`: (B,) bool, the rows to look at; NaN where there are none.
+    """
     values = values.detach()
+    if rows is not None:
+        weight = rows[:, None].to(values.dtype) * (1 if values.shape[1] == 1 else mask)
+        return Statistic("known_mean", (values * weight).sum(), weight.sum())
     if values.shape[1] == 1:
         return Statistic("mean", values.sum(), torch.tensor(float(len(values)), device=values.device))
     return Statistic("mean", (values * mask).sum(), mask.sum())
@@ -68,7 +75,9 @@ def reduce_statistics(statistics: Mapping[str, Statistic], world: World | None =
 
 
 def _reduce(kind: Kind, values: Tensor, counts: Tensor) -> float:
-    if kind == "mean":
+    if kind == "known_mean" and not counts.sum():
+        return float("nan")
+    if kind in ("mean", "known_mean"):
         return (values.sum() / counts.sum().clamp(min=1)).item()
     known = values[~values.isnan()]
     if not len(known):

@@ -59,7 +59,7 @@ def vespo(inputs: LossInputs, ratio: Tensor, options: LossOptions) -> Term:
     The sampler's ratio enters that weight, over every position, not the loss.
     """
     weight = vespo_weight(inputs, options)
-    statistics = {"vespo/phi_seq_mean": token_mean(weight, inputs.mask)}
+    statistics = {"vespo/phi_seq_mean": token_mean(weight, inputs.mask, inputs.ran)}
     return Term(-weight * inputs.advantages * inputs.logp, statistics)
 
 
