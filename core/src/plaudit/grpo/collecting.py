@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..rollout.protocol import SamplingOptions
-from ..types import Rollout, Row, Text
+from ..types import Rollout, Row, Text, ToolUse
 from .advantages import Advantages, Aggregation, Scale, compute_advantages
 from .ranks import Ranks
 from .writing import Assignment, Mode, Writer
@@ -29,6 +29,8 @@ class Report:
     lengths: tuple[int, ...]
     truncated: tuple[bool, ...]
     learnt_tokens: int
+    tool_uses: tuple[tuple[ToolUse, ...] | None, ...]
+    metrics: tuple[Mapping[str, float], ...]
     texts: tuple[tuple[Text, Text], ...] | None
 
 
@@ -113,7 +115,7 @@ class Collector:
         made: list[Writing] = []
 
         def work() -> Report:
-            made.append(self._begin(rows, num_generations, mode, trainer_state, beside_scoring))
+            made.append(self.begin_alone(rows, num_generations, mode, trainer_state, beside_scoring))
             return self._conclude(made[0])
 
         reports = tuple(self.ranks.share(work))
@@ -130,28 +132,37 @@ class Collector:
     ) -> Writing:
         """The first half of `collect`: all is written, scores may be missing. `finish` waits for them."""
         made: list[Writing] = []
-        self.ranks.share(lambda: made.append(self._begin(rows, num_generations, mode, trainer_state, beside_scoring)))
+        self.ranks.share(
+            lambda: made.append(self.begin_alone(rows, num_generations, mode, trainer_state, beside_scoring))
+        )
         return made[0]
 
     def finish(self, writing: Writing, *, step: int) -> Collected:
         """The second half: wait for the scores and compare. `step`: that of the policy that will learn from it."""
         return self._collected(writing, tuple(self.ranks.share(lambda: self._conclude(writing))), step)
 
-    def _begin(
+    def begin_alone(
         self,
         rows: Sequence[Row],
         num_generations: int,
         mode: Mode,
         trainer_state: Any,
-        beside_scoring: Callable[[tuple[Rollout, ...]], None] | None,
+        beside_scoring: Callable[[tuple[Rollout, ...]], None] | None = None,
     ) -> Writing:
+        """`begin` without a word to the other ranks."""
         # A group may span two ranks; a rank that holds no whole group scores its rollouts one by one.
         whole = num_generations if len(rows) % num_generations == 0 else 1
         step = getattr(trainer_state, "global_step", 0)
+        work = Assignment(rows, self.sampling, num_generations, mode, step, trainer_state)
+        before: list[Rollout] = []
+        if self.writer.late_columns:
+            before = self.writer.write(work, lambda rollout: None)
+            rows = [rollout.row for rollout in before]
         session = self.scorer.open(rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
         try:
-            work = Assignment(rows, self.sampling, num_generations, mode, step, trainer_state)
-            written = tuple(self.writer.write(work, session.submit))
+            for rollout in before:
+                session.submit(rollout)
+            written = tuple(before or self.writer.write(work, session.submit))
             if beside_scoring is not None:
                 beside_scoring(written)
         except BaseException:
@@ -172,7 +183,8 @@ class Collector:
 
     def learnt(self, rollout: Rollout) -> tuple[int, ...]:
         """Per completion token, 1 where it counts in the loss."""
-        if self.mask_truncated and rollout.finish_reason == "length":
+        cut = rollout.finish_reason == "length" and self.mask_truncated
+        if cut or rollout.finish_reason == "abort":
             return (0,) * len(rollout.completion_ids)
         return rollout.tool_mask or (1,) * len(rollout.completion_ids)
 
@@ -188,6 +200,8 @@ class Collector:
             prompt_tokens=sum(len(rollout.prompt_ids) for rollout in rollouts),
             lengths=tuple(own),
             truncated=tuple(rollout.finish_reason == "length" for rollout in rollouts),
+            tool_uses=tuple(rollout.tool_uses for rollout in rollouts),
+            metrics=tuple(rollout.metrics for rollout in rollouts),
             learnt_tokens=sum(sum(self.learnt(rollout)) for rollout in rollouts),
             texts=tuple((rollout.row.prompt, rollout.completion) for rollout in rollouts) if self.keep_texts else None,
         )

@@ -34,7 +34,7 @@ class RecordingTrainer(Trainer):
     moving_reference: MovingReference | None
     # While a checkpoint is written: where, and this rank's own state, taken before.
     staging: str | None = None
-    own_state: dict[str, Any] = {}
+    own_state: dict[str, Any]
 
     def start_recording(self) -> None:
         """Empty windows; call it when the accelerator is there."""

@@ -9,9 +9,6 @@ from .unbuilt import refuse_unbuilt
 
 _UNBUILT = {
     "quantization_config": "quantised policies are not built yet; load the model yourself and pass the object",
-    "tools": "tool calls are not built yet; leave it out",
-    "rollout_func": "custom rollouts are not built yet; leave it out",
-    "environment_factory": "environments are not built yet; leave it out, and score with reward_funcs",
 }
 
 

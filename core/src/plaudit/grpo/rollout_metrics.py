@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..scoring.stats import quantile
 from ..scoring.table import ScoreTable
+from ..types import ToolUse
 from .collecting import Collected, Report
 
 
@@ -25,7 +27,39 @@ def collected_metrics(collected: Collected) -> Mapping[str, float]:
     }
     if collected.staleness:
         found["completions/staleness"] = float(collected.staleness)
+    found |= tool_metrics([uses for report in reports for uses in report.tool_uses])
+    found |= _means([numbers for report in reports for numbers in report.metrics])
     return {**found, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
+
+
+def tool_metrics(uses: Sequence[tuple[ToolUse, ...] | None]) -> dict[str, float]:
+    """Calls a rollout, failures a call, and for each tool its latency; nothing where no rollout had tools."""
+    calls = [use for one in uses for use in one or ()]
+    if all(one is None for one in uses):
+        return {}
+    failed = sum(use.failed for use in calls)
+    found = {
+        "tools/call_frequency": len(calls) / len(uses),
+        "tools/failure_frequency": failed / len(calls) if calls else 0.0,
+    }
+    for name in sorted({use.name for use in calls} - {""}):
+        own = [use for use in calls if use.name == name]
+        ordered = sorted(use.latency_s for use in own)
+        found |= {
+            f"tools/{name}/calls": float(len(own)),
+            f"tools/{name}/failure_total": float(sum(use.failed for use in own)),
+            f"tools/{name}/latency_s": sum(ordered) / len(ordered),
+            f"tools/{name}/latency_p50_s": quantile(ordered, 0.5),
+            f"tools/{name}/latency_max_s": ordered[-1],
+        }
+    return found
+
+
+def _means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each number's mean over the rollouts that have it."""
+    names = dict.fromkeys(name for numbers in found for name in numbers)
+    values = {name: [numbers[name] for numbers in found if name in numbers] for name in names}
+    return {name: sum(numbers) / len(numbers) for name, numbers in values.items()}
 
 
 def _logged(tables: Sequence[ScoreTable]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
 from ..types import Rollout, Row
@@ -36,12 +36,21 @@ class Writer(Protocol):
         """How prompts become token ids."""
         ...
 
+    @property
+    def late_columns(self) -> bool:
+        """Whether it adds columns to the rows, so that scoring can only begin when all is written."""
+        ...
+
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         """All rollouts in the order of the rows. Each is handed to `finished` as soon as it is complete."""
         ...
 
     def scored(self, rollouts: Sequence[Rollout]) -> None:
         """Their scores are in (or will never be): what they hold, such as environments, may be used again."""
+        ...
+
+    def rest(self) -> None:
+        """Nothing is written for a while: free what can be made again, such as environments."""
         ...
 
     def close(self) -> None:
@@ -55,6 +64,7 @@ class SingleTurnWriter:
 
     codec: PromptCodec
     generator: Generator
+    late_columns: ClassVar[bool] = False
 
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         """Generate, handing over each rollout as soon as its last token is there."""
@@ -71,6 +81,9 @@ class SingleTurnWriter:
 
     def scored(self, rollouts: Sequence[Rollout]) -> None:
         """Rollouts of one turn hold nothing."""
+
+    def rest(self) -> None:
+        """Nothing is held between batches but the generator."""
 
     def close(self) -> None:
         """Close the generator."""

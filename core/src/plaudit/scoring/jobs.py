@@ -25,7 +25,7 @@ LONGEST_BACKOFF_S = 30.0
 class JobPolicy:
     """How a call is run. `timeout_s` is for one try, 0 = no limit.
 
-    A try that raised one of `retry_on`, or timed out, is repeated `retries` times, after `backoff_s`, doubled each time.
+    A try that raised one of `retry_on`, or timed out, is repeated `retries` times, after `backoff_s`, then twice that …
     """
 
     timeout_s: float = DEFAULT_TIMEOUT_S
@@ -43,7 +43,7 @@ class JobPolicy:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a call came to: its `value`, or a `failure`. `seconds`: from its submission, all tries and waits together."""
+    """What a call came to: its `value`, or a `failure`. `seconds`: since it was asked for, all tries and waits."""
 
     value: Any
     failure: Failure | None
@@ -115,13 +115,18 @@ class JobAttempt(Attempt):
 
 
 class Jobs:
-    """Runs jobs; made by `Scorer.jobs`. At most `threads` synchronous ones at a time, asynchronous ones without limit."""
+    """Runs jobs; made by `Scorer.jobs`. Synchronous ones are limited by its threads, asynchronous ones by nothing."""
 
     def __init__(self, clock: Clock, loop: LoopExecutor, threads: ThreadPool) -> None:
         self._clock = clock
         self._loop = loop
         self._threads = threads
         self._open: set[Job] = set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the scorer has ended, so that nothing runs any more."""
+        return self._threads.closed
 
     def submit(self, job: Job) -> Job:
         """Start a job; returns at once."""
@@ -181,7 +186,9 @@ class Jobs:
         self._executor(job).submit(job.attempt)
 
     def _executor(self, job: Job) -> LoopExecutor | ThreadPool:
-        return self._loop if is_coroutine_function(job.function) else self._threads
+        # A class is called on a thread, whatever its instances may be.
+        on_loop = is_coroutine_function(job.function) and not inspect.isclass(job.function)
+        return self._loop if on_loop else self._threads
 
 
 def _also(then: Callable[[JobResult], None], done: threading.Semaphore) -> Callable[[JobResult], None]:

@@ -89,6 +89,11 @@ class ThreadPool:
         self._lock = threading.Lock()
         clock.watch(self._watch)
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: nothing that is submitted runs any more."""
+        return self._closed
+
     def submit(self, attempt: Attempt) -> None:
         """Queue an attempt; a thread takes it up at once if one is free, within a millisecond or two if not."""
         self.waiting.put(attempt)

@@ -1,0 +1,128 @@
+"""What an environment class offers, found out from one instance before anything is trained."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UsageError
+from ...plugins.importing import describe_error
+from ...plugins.loading import callable_name
+from .spec import EnvironmentSpec
+from .tools import Tool
+
+RESERVED = ("reset", "get_reward", "close")
+"""Methods that the trainer calls; the model never does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EnvironmentKind:
+    """An environment of a run. `name`: what the `environment` column calls it, None when it is the only one.
+
+    `reset_names`: the arguments that `reset` takes by name, `reset_required` those without a default;
+    `reset_takes_any`: it takes every column.
+    """
+
+    name: str | None
+    spec: EnvironmentSpec
+    type: type
+    tools: tuple[Tool, ...]
+    reset_names: frozenset[str]
+    reset_required: frozenset[str]
+    reset_takes_any: bool
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"environment {self.type.__name__!r}"
+
+    @property
+    def closes(self) -> bool:
+        """Whether instances are to be closed."""
+        return callable(getattr(self.type, "close", None))
+
+    @property
+    def scores(self) -> bool:
+        """Whether it gives its rollouts a reward."""
+        return callable(getattr(self.type, "get_reward", None))
+
+    def reset_arguments(self, columns: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """The columns that `reset` takes, and the group's `seed` if it names one that the row does not have."""
+        found = {name: columns[name] for name in columns if self.reset_takes_any or name in self.reset_names}
+        if "seed" in self.reset_names and "seed" not in found:
+            found["seed"] = seed
+        return found
+
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Raise UsageError when `reset` needs a column that rows do not have."""
+        present = list(columns)
+        missing = sorted(self.reset_required - {*present, "seed"})
+        if missing:
+            raise UsageError(
+                f"{self.label}: reset needs the column {missing[0]!r}, which the rows do not have "
+                f"(they have: {', '.join(sorted(present)) or 'none'})"
+            )
+
+
+def probe(name: str | None, spec: EnvironmentSpec) -> tuple[EnvironmentKind, Any]:
+    """The kind of a spec, with the instance that was made to look at it.
+
+    Raises UsageError, which names the class, when it cannot be made, has no reset, or has a tool without types or
+    docstring.
+    """
+    try:
+        instance = spec.factory()
+    except Exception as error:
+        label = callable_name(spec.factory)
+        raise UsageError(
+            f"environment {label!r} cannot be made: its __init__ failed: {describe_error(error)}"
+        ) from error
+    if inspect.isawaitable(instance):
+        raise UsageError(f"environment {callable_name(spec.factory)!r} is made by a coroutine; use reset for that")
+    made = type(instance)
+    reset = getattr(instance, "reset", None)
+    if not callable(reset):
+        raise UsageError(f"environment {made.__name__!r} has no reset(**row); every rollout begins with it")
+    parameters = inspect.signature(reset).parameters.values()
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    kind = EnvironmentKind(
+        name=name,
+        spec=spec,
+        type=made,
+        tools=tuple(_tool(instance, tool, spec) for tool in tool_names(instance, spec.tools)),
+        reset_names=frozenset(p.name for p in named),
+        reset_required=frozenset(p.name for p in named if p.default is p.empty),
+        reset_takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+    return kind, instance
+
+
+def tool_names(instance: Any, listed: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The methods that are tools: those `listed`, else those in its attribute `tools`, else every public method.
+
+    Raises UsageError on a listed name that is no such method.
+    """
+    made = type(instance)
+    # Read from the class, so that no property runs.
+    methods = [name for name, _ in inspect.getmembers(made, inspect.isfunction) if not name.startswith("_")]
+    declared = None if "tools" in methods else inspect.getattr_static(instance, "tools", None)
+    chosen = listed if listed is not None else declared if isinstance(declared, (list, tuple)) else None
+    if chosen is None:
+        return tuple(name for name in methods if name not in RESERVED)
+    for name in chosen:
+        if name not in methods or name in RESERVED:
+            offered = ", ".join(method for method in methods if method not in RESERVED) or "none"
+            raise UsageError(f"environment {made.__name__!r} has no tool {name!r}; its public methods: {offered}")
+    return tuple(chosen)
+
+
+def _tool(instance: Any, name: str, spec: EnvironmentSpec) -> Tool:
+    from ..chat import function_schema
+
+    try:
+        schema = function_schema(getattr(instance, name))
+    except UsageError as error:
+        raise UsageError(f"environment {type(instance).__name__!r}: {error}") from error
+    return Tool(name, schema, spec.tool_policy(), spec.on_error)

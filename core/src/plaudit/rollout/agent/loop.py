@@ -1,0 +1,106 @@
+"""The rounds of a generation batch: the model writes a turn, its tools answer, until no call is left."""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ...scoring.jobs import Jobs
+from ...types import Rollout
+from ..protocol import Generator, Request, SamplingOptions
+from .dialogue import Dialogue
+from .turns import Turn
+
+_log = logging.getLogger("plaudit.rollout")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLoop:
+    """Writes dialogues to their ends.
+
+    A round generates one turn of every dialogue that goes on. The calls of a turn start as soon as it is written,
+    beside the others' generation. The next round begins when all of them are answered, so that the same seeds and
+    answers give the same batches, and so the same completions.
+
+    `max_rounds`: rounds of tool calls, None = no limit. `anyone`: whether any rank goes on, where all ranks must
+    generate together; None where each generates by itself.
+    """
+
+    generator: Generator
+    jobs: Jobs
+    max_rounds: int | None = None
+    anyone: Callable[[bool], bool] | None = None
+
+    def run(
+        self,
+        dialogues: Sequence[Dialogue],
+        sampling: SamplingOptions,
+        finished: Callable[[Dialogue, Rollout], None],
+        broken: Callable[[Dialogue], None] = lambda dialogue: None,
+    ) -> None:
+        """Write all of them; each is given to `finished` with its rollout when it ends.
+
+        `broken` is told of those whose environment a call may still be at work on.
+        """
+        live = list(dialogues)
+        number = 0
+        while self._goes_on(live):
+            seed = None if sampling.seed is None else sampling.seed + number
+            turns = self._generate(live, replace(sampling, seed=seed), finished)
+            live = []
+            for turn in turns:
+                if turn.broken:
+                    broken(turn.dialogue)
+                if self._answered(turn):
+                    live.append(turn.dialogue)
+                else:
+                    finished(turn.dialogue, turn.dialogue.rollout())
+            live.sort(key=lambda dialogue: dialogue.index)
+            number += 1
+
+    def _goes_on(self, live: Sequence[Dialogue]) -> bool:
+        return self.anyone(bool(live)) if self.anyone is not None else bool(live)
+
+    def _generate(
+        self, live: Sequence[Dialogue], sampling: SamplingOptions, finished: Callable[[Dialogue, Rollout], None]
+    ) -> list[Turn]:
+        """One round: generate, running tools beside it. Returns the turns whose calls are answered."""
+        by_index = {dialogue.index: dialogue for dialogue in live}
+        answered: queue.SimpleQueue[Turn] = queue.SimpleQueue()
+        turns: list[Turn] = []
+        limit = min(max((dialogue.remaining for dialogue in live), default=1), sampling.max_new_tokens)
+        requests = [Request(dialogue.index, dialogue.context_ids) for dialogue in live]
+        try:
+            for made in self.generator.generate(requests, replace(sampling, max_new_tokens=limit)):
+                dialogue = by_index.pop(made.index)
+                calls = dialogue.add_turn(made)
+                if not calls or (self.max_rounds is not None and dialogue.rounds >= self.max_rounds):
+                    finished(dialogue, dialogue.rollout())
+                    continue
+                dialogue.rounds += 1
+                turns.append(Turn(dialogue, calls, self.jobs, answered.put))
+                turns[-1].start()
+            if by_index:
+                raise RuntimeError(f"the generator returned {len(live) - len(by_index)} completions for {len(live)}")
+            for _ in turns:
+                answered.get()
+        except BaseException:
+            for turn in turns:
+                turn.cancel()
+            raise
+        return turns
+
+    def _answered(self, turn: Turn) -> bool:
+        """Add the answers; whether the dialogue goes on."""
+        dialogue, reason = turn.dialogue, turn.aborts
+        answers = turn.answers()
+        if reason is None:
+            try:
+                return dialogue.add_answers(answers) and dialogue.remaining > 0
+            except Exception as error:
+                reason = f"its answer cannot be rendered: {type(error).__name__}: {error}"
+        dialogue.finish_reason = "abort"
+        _log.warning("rollout %d is given up: %s", dialogue.index, reason)
+        return False
