@@ -64,6 +64,10 @@ class Ranks:
             return list(numbers)
         return [sum(column) for column in zip(*self._exchange(list(numbers)), strict=True)]
 
+    def told(self, value: T) -> T:
+        """What the first rank gave. Raises PeerError when another failed meanwhile."""
+        return value if self.size == 1 else self._exchange(value)[0]
+
     def _exchange(self, value: T) -> list[T]:
         everyone = self._send(value)
         for rank, found in enumerate(everyone):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .importance import LEVELS, SAMPLER_MODES
 from .losses import LOSSES
+from .overlap_rules import OVERLAP_ERRORS
 
 Test = Callable[[Any], bool]
 Rule = Callable[[Any], str | None]
@@ -40,6 +41,9 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("steps_per_generation", _whole, "a whole number, at least 1"),
     ("max_unscored_share", lambda value: value is None or 0 <= value <= 1, "between 0 and 1, or None for never"),
     ("reward_lookahead", lambda value: value in (0, 1), "0, or 1 for one generation batch ahead"),
+    ("max_staleness", lambda value: isinstance(value, int) and value >= 0, "a whole number of optimizer steps, or 0"),
+    ("vllm_server_timeout", _positive, "above 0 (240 is usual)"),
+    ("vllm_request_timeout", _positive, "above 0 (1800 is usual)"),
     ("temperature", _positive, "above 0 (log-probs are divided by it; for greedy evaluation set a small one)"),
     ("top_p", lambda value: 0 < value <= 1, "above 0 and at most 1 (1 = all tokens)"),
     ("top_k", _not_negative, "0 or more (0 = all tokens)"),
@@ -166,6 +170,7 @@ ERRORS: tuple[Rule, ...] = (
     _vespo_takes_token_ratios,
     _candidates_are_bounded,
     _penalty_excludes_correction,
+    *OVERLAP_ERRORS,
     _entropy_bounds_are_ordered,
     _reference_is_there_to_sync,
     _upload_has_a_table,

@@ -11,6 +11,7 @@ import torch
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
 from .collecting import Collected, Collector, Writing
+from .overlap import Overlap
 from .prompts import as_row
 from .sampler import Rows, rank_share
 from .writing import Mode
@@ -51,6 +52,7 @@ class RolloutSource:
     `lookahead`: write the next generation batch before the last scores of this one are in, so that a slow reward costs
     no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
+    `overlap`: generation batches are written in a thread beside training, and scored there too.
     """
 
     rows: Rows
@@ -64,6 +66,7 @@ class RolloutSource:
     lookahead: bool = False
     accumulation: int = 1
     ahead: Begun | list[MicroBatch] | None = None
+    overlap: Overlap | None = None
 
     @property
     def micro_batches_per_epoch(self) -> int | None:
@@ -76,14 +79,22 @@ class RolloutSource:
         number, place = divmod(self.position, self.schedule.cycle)
         if place == 0 or not self.buffer:
             self.buffer = self._fill(number, trainer_state)
+        elif self.overlap is not None and self.overlap.depth > 1 and self.position % self.accumulation == 0:
+            self._write_ahead(self.overlap, number + 1, trainer_state)
         self.position += 1
         return self.buffer[place % self.schedule.steps_per_generation]
 
     def evaluate(self, records: Sequence[Mapping[str, Any]], *, num_generations: int, trainer_state: Any) -> MicroBatch:
         """One evaluation batch, generated and scored; the records of a group are consecutive."""
+        self.settle()
         rows = [as_row(record) for record in records]
         begun = self._begin(rows, num_generations, 1, "eval", trainer_state)
         return self._complete(begun, "eval", trainer_state)[0]
+
+    def settle(self) -> None:
+        """Wait until nothing is written beside training: the generator is free, and its weights may be changed."""
+        if self.overlap is not None:
+            self.overlap.settle()
 
     def restart(self) -> None:
         """Begin at the first row again."""
@@ -103,6 +114,7 @@ class RolloutSource:
             "rows": self.rows.state_dict(),
             "buffer": [] if used_up else [batch.state_dict() for batch in self.buffer],
             "ahead": [batch.state_dict() for batch in self.ahead or ()],
+            "overlap": [[batch.state_dict() for batch in batches] for batches in self._written_ahead(trainer_state)],
         }
 
     def load_state_dict(self, state: Mapping[str, Any], device: torch.device | str = "cpu") -> None:
@@ -111,6 +123,9 @@ class RolloutSource:
         self.rows.load_state_dict(state["rows"])
         self.buffer = [MicroBatch.from_state(saved, device) for saved in state["buffer"]]
         self.ahead = [MicroBatch.from_state(saved, device) for saved in state["ahead"]] or None
+        if self.overlap is not None:
+            saved_ahead = state.get("overlap", ())
+            self.overlap.ahead.extend([MicroBatch.from_state(one, device) for one in saved] for saved in saved_ahead)
 
     def forget(self, position: int) -> None:
         """Go back to `position` with nothing written: what was written is lost with a run that pauses."""
@@ -121,19 +136,53 @@ class RolloutSource:
         if isinstance(self.ahead, Begun):
             self.ahead.writing.session.cancel()
         self.ahead = None
+        if self.overlap is not None:
+            self.overlap.drop(self.collector)
 
     def _fill(self, number: int, trainer_state: Any) -> list[MicroBatch]:
+        if self.overlap is not None:
+            return self._fill_beside(self.overlap, number, trainer_state)
         now = self.ahead or self._begin_training(number, trainer_state)
         self.ahead = None
         if self.lookahead and self._is_used(number + 1, trainer_state):
             self.ahead = self._begin_training(number + 1, trainer_state)
         return self._complete(now, "train", trainer_state) if isinstance(now, Begun) else now
 
+    def _fill_beside(self, overlap: Overlap, number: int, trainer_state: Any) -> list[MicroBatch]:
+        """Take the batch that was written beside training, and have the next begin before its last scores are in."""
+        if not overlap.ahead:
+            self._write_ahead(overlap, number, trainer_state)
+        first = overlap.take(self.collector)
+        self._write_ahead(overlap, number + 1, trainer_state)
+        return first if isinstance(first, list) else self._complete_written(*first, trainer_state)
+
+    def _write_ahead(self, overlap: Overlap, first: int, trainer_state: Any) -> None:
+        """Begin the batch that comes after those ahead, the first of which is number `first`, if there is room."""
+        number = first + len(overlap.ahead)
+        if self._is_used(number, trainer_state) and overlap.has_room(self.collector):
+            overlap.begin(self.collector, self._rows_of(number), self.schedule.num_generations, trainer_state)
+
+    def _written_ahead(self, trainer_state: Any) -> list[list[MicroBatch]]:
+        if self.overlap is None:
+            return []
+        return self.overlap.completed(
+            self.collector, lambda writing, order: self._complete_written(writing, order, trainer_state)
+        )
+
+    def _complete_written(self, writing: Writing, order: Sequence[int], trainer_state: Any) -> list[MicroBatch]:
+        batches = self._split(writing.rollouts, order, self.schedule.steps_per_generation)
+        return self._complete(Begun(writing, order, batches), "train", trainer_state)
+
     def _is_used(self, number: int, trainer_state: Any) -> bool:
         """Whether the run lasts long enough to learn from generation batch `number`."""
         return number * self.schedule.cycle < getattr(trainer_state, "max_steps", 0) * self.accumulation
 
     def _begin_training(self, number: int, trainer_state: Any) -> Begun:
+        steps = self.schedule.steps_per_generation
+        return self._begin(self._rows_of(number), self.schedule.num_generations, steps, "train", trainer_state)
+
+    def _rows_of(self, number: int) -> list[Row]:
+        """This rank's rows of a generation batch, one a rollout."""
         ranks = self.collector.ranks
         mine = rank_share(
             tuple(range(self.rows.prompts_per_batch)),
@@ -143,28 +192,32 @@ class RolloutSource:
         )
         places = list(dict.fromkeys(mine))
         found = dict(zip(places, map(as_row, self.rows.records(number, places)), strict=True))
-        rows = [found[place] for place in mine]
-        steps = self.schedule.steps_per_generation
-        return self._begin(rows, self.schedule.num_generations, steps, "train", trainer_state)
+        return [found[place] for place in mine]
 
     def _begin(self, rows: Sequence[Row], num_generations: int, parts: int, mode: Mode, trainer_state: Any) -> Begun:
         """Write rollouts for the rows and split them into `parts` micro-batches, shuffled when training."""
-        order = range(len(rows))
+        order: Sequence[int] = range(len(rows))
         batches: list[MicroBatch] = []
 
         def build(rollouts: tuple[Rollout, ...]) -> None:
-            nonlocal order
+            nonlocal order, batches
             if mode == "train":
                 order = torch.randperm(len(rollouts)).tolist()
-            size = len(rollouts) // parts
-            for start in range(0, size * parts, size):
-                rows_of_part = [self._experience(rollouts[place]) for place in order[start : start + size]]
-                batches.append(self.annotate(collate(rows_of_part, **self.collate_options)))
+            batches = self._split(rollouts, order, parts)
 
         writing = self.collector.begin(
             rows, num_generations=num_generations, mode=mode, trainer_state=trainer_state, beside_scoring=build
         )
         return Begun(writing, order, batches)
+
+    def _split(self, rollouts: Sequence[Rollout], order: Sequence[int], parts: int) -> list[MicroBatch]:
+        """Micro-batches of the rollouts in this order, without advantages."""
+        size = len(rollouts) // parts
+        chosen = [[rollouts[place] for place in order[start : start + size]] for start in range(0, size * parts, size)]
+        return [
+            self.annotate(collate([self._experience(rollout) for rollout in part], **self.collate_options))
+            for part in chosen
+        ]
 
     def _complete(self, begun: Begun, mode: Mode, trainer_state: Any) -> list[MicroBatch]:
         """The micro-batches with their advantages, when all scores are in."""

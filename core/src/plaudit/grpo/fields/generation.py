@@ -41,6 +41,11 @@ class GenerationFields:
         "1 = write the next generation batch while the last rewards of this one are computed: slow rewards cost no "
         "time, completions are one generation older than the policy, and importance ratios account for it.",
     )
+    max_staleness: int = option(
+        0,
+        "Optimizer steps by which the policy that writes may lag behind the one that learns. Above 0, vLLM servers "
+        "write the next generation batches while this one is learnt from; 0 = write, then learn.",
+    )
     temperature: float = option(1.0, "Temperature of sampling; log-probs and entropies are those at this temperature.")
     top_p: float = option(1.0, "Sample among the likeliest tokens of this total probability; 1.0 = all.")
     top_k: int = option(0, "Sample among this many likeliest tokens; 0 = all.")

@@ -16,11 +16,20 @@ class VLLMFields:
     vllm_model_impl: str = option("vllm", "Which code vLLM runs the model with: vllm, transformers or auto.")
     vllm_enable_sleep_mode: bool = option(False, "Free vLLM's memory while the policy trains (colocate).")
     vllm_structured_outputs_regex: str | None = option(None, "Regular expression that completions are held to.")
-    vllm_server_base_url: str | None = option(None, "Base URL of the vLLM server; it wins over host and port.")
+    vllm_server_base_url: list[str] | str | None = option(
+        None, "Base URL of the vLLM server, or of several (a list, or separated by commas); it wins over host and port."
+    )
     vllm_server_host: str = option("0.0.0.0", "Host of the vLLM server.")
     vllm_server_port: int = option(8000, "Port of the vLLM server.")
-    vllm_server_timeout: float = option(240.0, "Seconds to wait for the vLLM server to come up.")
-    vllm_group_port: int = option(51216, "Port over which weights are sent to the vLLM server.")
+    vllm_server_timeout: float = option(
+        240.0, "Seconds to wait for vLLM servers to come up or to come back, and for each call but completions."
+    )
+    vllm_request_timeout: float = option(
+        1800.0, "Seconds that a vLLM server may take for one completion; then it is asked again."
+    )
+    vllm_group_port: int = option(
+        51216, "Port over which weights are sent to the vLLM server; the next servers take the ports above; 0 = any."
+    )
     vllm_gpu_memory_utilization: float = option(0.3, "Share of the device's memory that vLLM may use (colocate).")
     vllm_max_model_length: int | None = option(
         None, "Longest prompt with completion that vLLM takes, in tokens; None = the model's own."
