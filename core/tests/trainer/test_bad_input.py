@@ -43,7 +43,6 @@ WRONG = {
     "environment": ({"environment_factory": dict}, "environment_factory: environments are not built yet"),
     "rollout": ({"rollout_func": len}, "rollout_func: custom rollouts are not built yet"),
     "quantization": ({"quantization_config": {}}, "quantization_config: quantised policies are not built yet"),
-    "vllm": ({"use_vllm": True}, "use_vllm.*vLLM is not built yet"),
     "model options": (
         {"model_init_kwargs": {"dtype": "auto"}},
         "model_init_kwargs only applies to a model given as a path",

@@ -8,7 +8,9 @@ from typing import Any
 from ..rollout.options import ExtraOptions, resolve
 from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.stopping import end_tokens
+from ..rollout.structured import StructuredOutput
 from ..rollout.transformers_generator import TransformersGenerator
+from ..rollout.vllm_sampling import vllm_sampling
 from ..scoring.scorer import Scorer
 from .agent_writer import agent_writer
 from .agents import Agents
@@ -20,6 +22,7 @@ from .ranks import Ranks
 from .reference_model import Annotator, Reference
 from .rollout_function import FunctionWriter
 from .sampler import IndexedRows, PromptSampler, Rows
+from .serving import build_overlap, build_server_generator, generates_by_server
 from .source import RolloutSource, Schedule
 from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
@@ -34,9 +37,13 @@ def sampling_options(args: Any) -> SamplingOptions:
         top_k=args.top_k,
         min_p=args.min_p,
         repetition_penalty=args.repetition_penalty,
+        structured=StructuredOutput(regex=regex) if (regex := args.vllm_structured_outputs_regex) else None,
         generation_kwargs=args.generation_kwargs or {},
     )
-    resolve(sampling)
+    if args.use_vllm:
+        vllm_sampling(sampling, ())
+    else:
+        resolve(sampling)
     return sampling
 
 
@@ -56,7 +63,7 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
 
 def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks, agents: Agents) -> Writer:
     """Who turns rows into rollouts."""
-    codec, generator = build_codec(args, model, tokenizer), build_generator(args, model, tokenizer)
+    codec, generator = build_codec(args, model, tokenizer), build_generator(args, model, tokenizer, ranks)
     if agents.converse:
         return agent_writer(args, model, codec, generator, scorer, ranks, agents)
     if agents.rollout_func is not None:
@@ -72,8 +79,10 @@ def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
     return PromptCodec(tokenizer, args.chat_template_kwargs or {}, room)
 
 
-def build_generator(args: Any, model: Any, tokenizer: Any) -> Generator:
+def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Generator:
     """Who writes completions, as the configuration says. `model`: the policy, unwrapped."""
+    if generates_by_server(args):
+        return build_server_generator(args, model, tokenizer, ranks)
     return TransformersGenerator(model, tokenizer)
 
 
@@ -113,6 +122,7 @@ def build_source(
         },
         lookahead=args.reward_lookahead == 1,
         accumulation=args.gradient_accumulation_steps,
+        overlap=build_overlap(args, collector.writer),
     )
 
 

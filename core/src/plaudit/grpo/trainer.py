@@ -219,5 +219,6 @@ class GRPOTrainer(RecordingTrainer):
     ) -> list[dict[str, Any]]:
         """Generate and score without an update: one record a completion, see `preview`. Each rank does all the rows."""
         at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
+        self.source.settle()
         with random_state_kept(self.args.device):
             return preview(self.source.collector, rows, num_generations, temperature, at_once, self.state)

@@ -15,16 +15,8 @@ _RATIO = "it corrects for vLLM, which is not built yet; leave it out, transforme
 _BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
 
 UNBUILT: dict[str, str] = {
-    "use_vllm": _VLLM,
-    "vllm_mode": _VLLM,
     "vllm_model_impl": _VLLM,
     "vllm_enable_sleep_mode": _VLLM,
-    "vllm_structured_outputs_regex": _VLLM,
-    "vllm_server_base_url": _VLLM,
-    "vllm_server_host": _VLLM,
-    "vllm_server_port": _VLLM,
-    "vllm_server_timeout": _VLLM,
-    "vllm_group_port": _VLLM,
     "vllm_gpu_memory_utilization": _VLLM,
     "vllm_max_model_length": _VLLM,
     "vllm_tensor_parallel_size": _VLLM,
