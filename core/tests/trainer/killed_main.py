@@ -1,7 +1,8 @@
 """Trains, is killed, resumes: `python killed_main.py OUTPUT SCENARIO…`. Writes what differs to OUTPUT/SCENARIO.json.
 
-Every run is a fork of this process, which has imported everything and started nothing. A run counts events (micro-batches,
-writes, renames, lines of logs) and kills itself with SIGKILL at one of them, in the middle of a file where it writes one.
+Every run is a fork of this process, which has imported everything and started nothing. A run counts events
+(micro-batches, writes, renames, lines of logs) and kills itself with SIGKILL at one of them, in the middle of a file
+where it writes one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import signal
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +25,7 @@ import numpy
 import pyarrow.parquet as pq
 import torch
 from plaudit.grpo import checkpoint_folders, run_log, trainer
-from plaudit.scoring.spec import RewardSpec, reward_specs
+from plaudit.scoring.spec import reward_specs
 
 from runs import ROWS, count_digits, make_trainer, metrics_of
 
@@ -40,8 +42,7 @@ def sometimes(completions, **kwargs):
 
 def _rewards():
     digits, failing = reward_specs([count_digits, sometimes])
-    weight = {"schedule": "adaptive", "success_at": 0.9}
-    return [RewardSpec(digits.name, digits.reward, weight=weight), failing]
+    return [replace(digits, weight={"schedule": "adaptive", "success_at": 0.9}), failing]
 
 
 SCENARIOS = {
@@ -178,7 +179,9 @@ def different(one, other, where=""):
             d for key in one.keys() & other.keys() for d in different(one[key], other[key], f"{where}/{key}")
         ]
     if isinstance(one, (list, tuple)) and len(one) == len(other):
-        return [d for place, pair in enumerate(zip(one, other)) for d in different(*pair, f"{where}/{place}")]
+        return [
+            d for place, pair in enumerate(zip(one, other, strict=True)) for d in different(*pair, f"{where}/{place}")
+        ]
     return [] if one == other or (one != one and other != other) else [f"{where}: {one!r:.200} {other!r:.200}"]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint folders on disk: written beside their place and renamed into it, so that each is there whole or not at all.
+"""Checkpoint folders: written beside their place and renamed into it, so that each is there whole or not at all.
 
 Imports no torch: `plaudit train --resume` looks for a checkpoint before anything heavy is loaded.
 """

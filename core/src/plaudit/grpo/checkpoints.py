@@ -164,8 +164,8 @@ def _why(run_folder: Path, final: Path, error: Exception) -> str:
     kept = ", ".join(path.name for path in checkpoints_of(run_folder)) or "none"
     free = shutil.disk_usage(run_folder if run_folder.is_dir() else run_folder.parent).free / 1e6
     return (
-        f"{final} could not be saved ({type(error).__name__}: {error}); {free:,.0f} MB are free there. Nothing of it is "
-        f"left, and the earlier checkpoints are kept ({kept}): make room, or lower save_total_limit, and resume"
+        f"{final} could not be saved ({type(error).__name__}: {error}); {free:,.0f} MB are free there. Nothing of it "
+        f"is left, and the earlier checkpoints are kept ({kept}): make room, or lower save_total_limit, and resume"
     )
 
 

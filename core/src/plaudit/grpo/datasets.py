@@ -27,7 +27,7 @@ def check_datasets(train: Any, evaluation: Any, specs: Sequence[RewardSpec], *, 
 
 
 def _check(dataset: Any, label: str, specs: Sequence[RewardSpec]) -> None:
-    if not (streams(dataset) and not isinstance(dataset, Iterator)) and not hasattr(dataset, "__len__"):
+    if not streams(dataset) and not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise UsageError(
             f"{label} is a {type(dataset).__name__}; expected a datasets.Dataset, a datasets.IterableDataset (of a "
             "generator: IterableDataset.from_generator) or a list of dicts"

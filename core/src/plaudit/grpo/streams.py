@@ -15,7 +15,7 @@ from ..errors import UsageError
 
 def streams(dataset: Any) -> bool:
     """Whether a dataset can be read in order only, such as `datasets.load_dataset(…, streaming=True)`."""
-    return hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
+    return isinstance(dataset, IterableDataset)
 
 
 def first_row(dataset: Any) -> Mapping[str, Any] | None:
@@ -37,9 +37,9 @@ def shuffled(dataset: Any, seed: int) -> Any:
 class StreamedRows:
     """The rows of a stream, `prompts_per_batch` at a time, without end: each epoch reads it again, in a new order.
 
-    The order is that of `datasets`' buffered shuffle for `seed` and the epoch, the one that TRL takes. A trailing partial
-    batch of an epoch is dropped. `starts`: the number of the first batch of each epoch that was begun; with it a
-    resumed run reads its own epoch only, up to its place.
+    The order is that of `datasets`' buffered shuffle for `seed` and the epoch, the one that TRL takes. A trailing
+    partial batch of an epoch is dropped. `starts`: the number of the first batch of each epoch that was begun; with it
+    a resumed run reads its own epoch only, up to its place.
     """
 
     dataset: Any
@@ -96,7 +96,7 @@ class StreamedRows:
 
 
 class StreamedEvaluationRows(IterableDataset):
-    """The rows of a stream as evaluation goes through them: each once for every completion, in an order `seed` fixes."""
+    """The rows of a stream as evaluation goes through them: each once for every completion, in an order of `seed`."""
 
     def __init__(self, rows: Any, num_generations: int, seed: int) -> None:
         self.rows = shuffled(rows, seed) if hasattr(rows, "shuffle") else rows

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from plaudit.errors import UsageError
-
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+from plaudit.grpo.checkpoint_folders import checkpoints_of, newest_whole, staging_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +58,24 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Checkpoint folders, the oldest first."""
-        found = [
-            (int(match[1]), path)
-            for path in self.root.glob("checkpoint-*")
-            if (match := _CHECKPOINT.fullmatch(path.name))
-        ]
-        return [path for _, path in sorted(found)]
+        return checkpoints_of(self.root)
 
     def holds_run(self) -> bool:
         """Whether a run has left results here; one that ended before its first step has not."""
         return self.metrics.exists() or self.heldout.exists() or bool(self.checkpoints())
 
     def find_checkpoint(self, asked: str) -> Path:
-        """The checkpoint to resume from: the latest for "latest", else that folder. Raises UsageError."""
+        """The checkpoint to resume from: the last whole one for "latest", else that folder. Raises UsageError.
+
+        Warns of later ones that a killed run left half-written.
+        """
         found = self.checkpoints()
         if asked == "latest":
-            if not found:
-                raise UsageError(f"--resume: '{self.root}' holds no checkpoint; leave --resume out to start")
-            return found[-1]
+            newest = newest_whole(self.root)
+            if newest is None:
+                holds = "holds no checkpoint that is whole" if found else "holds no checkpoint"
+                raise UsageError(f"--resume: '{self.root}' {holds}; leave --resume out to start")
+            return newest
         path = Path(asked)
         if not path.is_dir():
             names = ", ".join(str(one) for one in found) or "none"
@@ -96,6 +94,6 @@ class RunFolder:
         """Remove what a run writes, and nothing else."""
         for path in (self.run_file, self.lock, self.metrics, self.heldout, self.curve, self.report):
             path.unlink(missing_ok=True)
-        for folder in (self.model, self.completions, *self.checkpoints()):
+        for folder in (self.model, self.completions, staging_root(self.root), *self.checkpoints()):
             if folder.exists():
                 shutil.rmtree(folder)
