@@ -81,7 +81,7 @@ def test_prompts_are_computed_once_and_finished_rows_leave(tiny_model, requests_
     assert shapes[0] == (2, 3)
     assert widths[1] >= 28
     assert widths[1:] == sorted(widths[1:], reverse=True)
-    assert widths[-1] <= 8
+    assert widths[-1] * 2 < widths[1]
 
 
 @pytest.mark.parametrize("variant", ["qwen3", "gemma3_sliding"])

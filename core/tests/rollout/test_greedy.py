@@ -1,8 +1,7 @@
 """Greedy completions are token for token those of `generate()`, for every shape of model and both decoders."""
 
 import torch
-from plaudit.rollout.decoders import ModuleDecoder
-from plaudit.rollout.fused_decoder import FusedDecoder, decoder_for
+from plaudit.rollout.folding import covered
 from plaudit.rollout.protocol import SamplingOptions
 from plaudit.rollout.transformers_generator import TransformersGenerator
 
@@ -44,14 +43,13 @@ def test_equal_lengths_need_no_padding(tiny_model, variant, requests_of):
 
 
 def test_which_models_decode_fused(tiny_model, variant):
-    decoder = decoder_for(tiny_model(variant), longest=40)
-    assert isinstance(decoder, FusedDecoder if variant in FUSED else ModuleDecoder)
+    assert covered(tiny_model(variant)) == (variant in FUSED)
 
 
 def test_an_altered_model_decodes_by_its_own_forward(tiny_model, requests_of):
     model = tiny_model("llama")
     model.model.layers[1].mlp.register_forward_hook(lambda module, inputs, output: output * 1.5)
-    assert isinstance(decoder_for(model, longest=40), ModuleDecoder)
+    assert not covered(model)
 
     done = ours(model, requests_of(PROMPTS))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,14 +27,15 @@ class Decoder(Protocol):
 
 
 class ModuleDecoder:
-    """Any causal language model, through its own forward and transformers' dynamic cache."""
+    """Any causal language model, through its own forward and one of transformers' caches."""
 
-    def __init__(self, model: Any) -> None:
-        """`model`: a causal language model in the sense of transformers, perhaps inside a PEFT wrapper."""
-        from transformers import DynamicCache
+    def __init__(self, model: Any, *, longest: int, cache_implementation: str | None = None) -> None:
+        """`model`: a causal language model in the sense of transformers, perhaps inside a PEFT wrapper.
 
+        `longest`: tokens of the longest row that may come. `cache_implementation`: see `CACHES`.
+        """
         self._model = model
-        self._cache = DynamicCache(config=model.config)
+        self._cache = CACHES[cache_implementation or "dynamic"](model.config.get_text_config(), longest)
         self._cache_name = cache_name(model)
         self._takes_positions = "position_ids" in _parameters(model)
         self._mask: Tensor | None = None
@@ -51,7 +52,7 @@ class ModuleDecoder:
 
     def select(self, rows: Tensor) -> None:
         """Keep or repeat rows of the cache, the mask and the positions."""
-        self._cache.batch_select_indices(rows)
+        self._cache.reorder_cache(rows)
         if self._mask is not None:
             self._mask = self._mask[rows]
         assert self._positions is not None
@@ -70,6 +71,32 @@ class ModuleDecoder:
         if self._takes_positions:
             inputs["position_ids"] = positions
         return self._model(**inputs, logits_to_keep=1).logits[:, -1]
+
+
+def _dynamic(config: Any, longest: int) -> Any:
+    from transformers import DynamicCache
+
+    return DynamicCache(config=config)
+
+
+def _static(config: Any, longest: int) -> Any:
+    from transformers import StaticCache
+
+    return StaticCache(config=config, max_cache_len=longest)
+
+
+def _quantized(config: Any, longest: int) -> Any:
+    from transformers import QuantizedCache
+
+    return QuantizedCache(backend="quanto", config=config)
+
+
+CACHES: dict[str, Callable[[Any, int], Any]] = {"dynamic": _dynamic, "static": _static, "quantized": _quantized}
+"""Caches by the names that `generate()` gives them. Each is made of the text model's config and the longest row.
+
+dynamic: grows with the rows. static: all of its room from the start, written in place. quantized: keys and values in 4
+bits, by optimum-quanto.
+"""
 
 
 def cache_name(model: Any) -> str:

@@ -30,6 +30,7 @@ def covered(model: Any) -> bool:
         and all(parameter.dtype == torch.float32 for parameter in model.parameters())
         and not torch.is_autocast_enabled(model.device.type)
         and model.model.rotary_emb.rope_type in ROTARY_TYPES
+        and 2 * len(model.model.rotary_emb.inv_freq) == layers[0].self_attn.head_dim
         and all(_unaltered(module, plain) for module in model.modules() if module not in called)
     )
 
@@ -44,12 +45,12 @@ def _unaltered(module: Any, plain: tuple[type, ...]) -> bool:
 class FoldedLayer:
     """Folded weights of a decoder layer. H hidden size, D head size, Q query heads, K key-value heads, I MLP size."""
 
-    qkv: Affine  # ((Q + 2K) D, H)
-    head_norm: Tensor | None  # (Q + K, D): Qwen3's norms of queries and keys, queries scaled
-    out: Affine  # (H, Q D)
+    qkv: Affine  # ((Q + 2K) D, H), queries and keys with interleaved heads
+    head_norm: Tensor | None  # (Q + K, D), interleaved: Qwen3's norms of queries and keys, queries scaled
+    out: Affine  # (Q D, H), transposed
     gate_up: Affine  # (2I, H)
     activation: Callable[[Tensor], Tensor]
-    down: Affine  # (H, I)
+    down: Affine  # (I, H), transposed
     window: int | None  # how many of the latest columns a query sees; None all
 
     @classmethod
@@ -59,28 +60,56 @@ class FoldedLayer:
 
         attention, mlp = layer.self_attn, layer.mlp
         query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
-        head_norm, scale = None, attention.scaling
+        size, head_norm, scale = attention.head_dim, None, attention.scaling
         if hasattr(attention, "q_norm"):
-            queries = (attention.q_norm.weight * scale).expand(query.out_features // attention.head_dim, -1)
-            keys = attention.k_norm.weight.expand(key.out_features // attention.head_dim, -1)
-            head_norm, scale = torch.cat([queries, keys]), 1.0
+            queries = (attention.q_norm.weight * scale).expand(query.out_features // size, -1)
+            keys = attention.k_norm.weight.expand(key.out_features // size, -1)
+            head_norm, scale = interleaved(torch.cat([queries, keys]), size, dim=1), 1.0
+        weight, bias = _joined([query, key, value], layer.input_layernorm, scale)
+        rotating = query.out_features + key.out_features
         return cls(
-            qkv=_joined([query, key, value], layer.input_layernorm, scale),
+            qkv=(_rotating_interleaved(weight, rotating, size), _rotating_interleaved(bias, rotating, size)),
             head_norm=head_norm,
-            out=(attention.o_proj.weight, attention.o_proj.bias),
+            out=(attention.o_proj.weight.t(), attention.o_proj.bias),
             gate_up=_joined([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm, 1.0),
-            activation=mlp.act_fn,
-            down=(mlp.down_proj.weight, mlp.down_proj.bias),
+            activation=mlp.act_fn.forward,
+            down=(mlp.down_proj.weight.t(), mlp.down_proj.bias),
             window=getattr(attention, "sliding_window", None),
         )
 
 
+def interleaved(values: Tensor, size: int, *, dim: int) -> Tensor:
+    """Reorder the `size` entries of each head along `dim`: the two that rotate together become neighbours.
+
+    Scores do not change when queries and keys are reordered alike, and neighbours rotate as one complex number.
+    """
+    shape = values.shape
+    return values.unflatten(dim, (-1, 2, size // 2)).transpose(dim + 1, dim + 2).reshape(shape)
+
+
+def _rotating_interleaved(values: Tensor | None, rotating: int, size: int) -> Any:
+    """The rows of queries and keys interleaved, those of values as they are."""
+    import torch
+
+    if values is None:
+        return None
+    return torch.cat([interleaved(values[:rotating], size, dim=0), values[rotating:]])
+
+
 def _joined(projections: Sequence[Any], norm: Any, scale: float) -> Affine:
-    """One projection in place of several of the same input, after a norm; the first one's output is scaled."""
+    """One projection in place of several of the same input, after a norm; the first one's output is scaled.
+
+    The input is normed to length 1: the root of its size is in the weight.
+    """
     import torch
 
     first, *others = projections
-    weight = torch.cat([first.weight * scale, *(other.weight for other in others)]) * norm.weight
+    weight = torch.cat([first.weight * scale, *(other.weight for other in others)]) * folded_norm(norm.weight)
     if first.bias is None:
         return weight, None
     return weight, torch.cat([first.bias * scale, *(other.bias for other in others)])
+
+
+def folded_norm(weight: Tensor) -> Tensor:
+    """An RMS norm's weight for inputs that are divided by their length rather than by their root mean square."""
+    return weight * len(weight) ** 0.5

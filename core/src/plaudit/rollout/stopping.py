@@ -36,14 +36,14 @@ class StopRule:
         # Every token but the pieces of a split character writes at least one byte.
         self._tail = max((len(text.encode()) for text in stop), default=0) + 4
 
-    def __call__(self, completions: Tensor) -> Tensor:
-        """completions: (W, T) int64 token ids so far, T ≥ 1. Returns (W,) bool."""
+    def __call__(self, written: Tensor) -> Tensor:
+        """written: (T, W) int64 token ids so far, a column each row, T ≥ 1. Returns (W,) bool."""
         import torch
 
-        ended = (completions[:, -1:] == self._end_ids).any(-1)
+        ended = (written[-1][:, None] == self._end_ids).any(-1)
         if not self._stop:
             return ended
-        texts = self._tokenizer.batch_decode(completions[:, -self._tail :], skip_special_tokens=False)
+        texts = self._tokenizer.batch_decode(written[-self._tail :].t(), skip_special_tokens=False)
         stopped = [any(stop in text for stop in self._stop) for text in texts]
         return ended | torch.tensor(stopped, device=ended.device)
 

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from .fused_decoder import decoder_for
-from .options import resolve
+from .admission import WaitingList, cache_tokens_in_memory
+from .cohort import Cohort
+from .decoders import Decoder, ModuleDecoder
+from .folding import covered
+from .fused_decoder import FusedDecoder
+from .options import ExtraOptions, resolve
 from .protocol import Generated, Request, SamplingOptions
-from .sampling import TokenChooser
+from .sampling import Noise, TokenChooser
 from .stopping import StopRule, end_tokens
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-COLUMNS = 64
+    from .grammar import Constraint
 
 
 class TransformersGenerator:
     """Generates with the weights as they are at the call: nothing to synchronise.
 
-    Each distinct prompt is computed once and its KV cache shared out to its requests. Rows that finish leave the batch.
+    Each distinct prompt is computed once and its KV cache shared out to its requests. Rows that finish leave the batch,
+    and others take their place when all do not fit into memory at once.
     """
 
     exact = True
 
-    def __init__(self, model: Any, tokenizer: Any = None) -> None:
-        """`model`: a causal language model, unwrapped from DDP. `tokenizer`: its EOS counts; stop strings need it."""
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        max_cache_tokens: int | None = None,
+        cache_implementation: str | None = None,
+        in_step: Callable[[bool], bool] | None = None,
+    ) -> None:
+        """`model`: a causal language model, unwrapped from DDP. `tokenizer`: its EOS counts; stop strings need it.
+
+        `max_cache_tokens`: prompt and completion tokens, over all rows, that the KV cache may come to hold at a time;
+        None = what half of the free memory holds. `cache_implementation`: transformers' name of a cache class.
+        `in_step`: for models whose forward all ranks must run together. It is called before each forward with whether
+        this rank still decodes and says whether any rank does; where only others do, the forward's output is unused.
+        """
         self._model = model
         self._tokenizer = tokenizer
+        self._max_cache_tokens = max_cache_tokens
+        self._cache_implementation = cache_implementation
+        self._in_step = in_step
 
     def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
         """Yield completions as they finish; requests that end together come in their order.
@@ -41,7 +62,11 @@ class TransformersGenerator:
         for request in requests:
             if not request.prompt_ids:
                 raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
-        return _Decoding(self._model, self._tokenizer, requests, sampling).run() if requests else iter(())
+        if not requests and self._in_step is None:
+            return iter(())
+        room = self._max_cache_tokens or cache_tokens_in_memory(self._model)
+        decoder_for = self._decoder_for
+        return _Decoding(self._model, self._tokenizer, requests, sampling, room, decoder_for, self._in_step).run()
 
     def refresh(self, step: int) -> None:
         """Nothing: it generates with the policy itself."""
@@ -49,118 +74,104 @@ class TransformersGenerator:
     def close(self) -> None:
         """Nothing is held between calls."""
 
+    def _decoder_for(self, longest: int) -> Decoder:
+        """The decoder for rows of at most `longest` tokens."""
+        if self._in_step is None and self._cache_implementation is None and covered(self._model):
+            return FusedDecoder(self._model, longest=longest)
+        return ModuleDecoder(self._model, longest=longest, cache_implementation=self._cache_implementation)
+
 
 class _Decoding:
-    """One call of generate(): N requests over U prompts, of which W are in the batch at a time."""
+    """One call of generate(): requests wait, run in cohorts that take turns, and finish."""
 
-    def __init__(self, model: Any, tokenizer: Any, requests: Sequence[Request], sampling: SamplingOptions) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        requests: Sequence[Request],
+        sampling: SamplingOptions,
+        room: int,
+        decoder_for: Callable[[int], Decoder],
+        in_step: Callable[[bool], bool] | None,
+    ) -> None:
         sampling, extra = resolve(sampling)
         end_ids = end_tokens(model, tokenizer, extra)
-        prompts = [request.prompt_ids for request in requests]
         self._model = model
         self._modules = list(model.modules())
-        self._prompts = list(dict.fromkeys(prompts))
-        self._group_of = {prompt: number for number, prompt in enumerate(self._prompts)}
         self._requests = requests
         self._limit = sampling.max_new_tokens
+        self._decoder_for = decoder_for
+        self._in_step = in_step
         self._finish = StopRule(sampling.stop, end_ids, tokenizer, model.device)
         self._choose = TokenChooser(
             sampling,
             extra,
-            prompts,
+            Noise(requests, sampling.seed, model.device),
             eos_ids=sorted(end_ids),
             device=model.device,
+            constraint=_constraint(model, tokenizer, sampling, extra, sorted(end_ids)),
         )
-        self._steps = 0
+        self._waiting = WaitingList(requests, limit=self._limit, max_cache_tokens=room)
+        self._cohorts: deque[Cohort] = deque()
 
     def run(self) -> Iterator[Generated]:
         """Decode until some rows finish, yield them, go on."""
-        with self._evaluating():
-            logits = self._prefill()
-        while len(self._places):
-            with self._evaluating():
-                logits, done = self._advance(logits)
+        done: list[Generated] | None = []
+        while done is not None:
             yield from done
+            with self._evaluating():
+                done = self._turn()
+                while done == []:
+                    done = self._turn()
 
-    def _prefill(self) -> Tensor:
-        """Compute the prompts, set the batch up with all requests. Returns the first step's logits, (N, V)."""
-        import torch
-
-        longest = max(map(len, self._prompts)) + self._limit
-        self._decoder = decoder_for(self._model, longest=longest)
-        logits = self._decoder.prefill(self._prompts)
-        groups = torch.tensor([self._group_of[request.prompt_ids] for request in self._requests], device=logits.device)
-        self._decoder.select(groups)
-        count = len(self._requests)
-        self._places = torch.arange(count, device=logits.device)  # (W,): which request each row is
-        self._live = torch.ones(count, dtype=torch.bool, device=logits.device)  # (W,)
-        self._tokens = self._places.new_zeros(count, COLUMNS)  # (N, columns)
-        self._logprobs = logits.new_zeros(count, COLUMNS, dtype=torch.float32)
-        return logits[groups]
-
-    def _advance(self, logits: Tensor) -> tuple[Tensor, list[Generated]]:
-        """Step until at least one row finishes. Returns the next step's logits, (W, V), and the finished."""
-        while True:
-            tokens, logprobs = self._choose(logits, self._places, self._steps)
-            done = self._record(tokens, logprobs)
-            if done:
-                tokens = self._compacted(tokens)
-            if len(tokens):
-                logits = self._decoder.step(tokens)
-            if done:
-                return logits, done
-
-    def _record(self, tokens: Tensor, logprobs: Tensor) -> list[Generated]:
-        """Write the new column, (W,) each, down. Returns the completions that it ends."""
-        import torch
-
-        column, self._steps = self._steps, self._steps + 1
-        if column == self._tokens.shape[1]:
-            self._tokens, self._logprobs = (
-                torch.cat([table, torch.zeros_like(table)], dim=1) for table in (self._tokens, self._logprobs)
-            )
-        self._tokens[self._places, column] = tokens
-        self._logprobs[self._places, column] = logprobs
-        ended = self._finish(self._tokens[self._places, : self._steps])
-        finished = self._live if self._steps == self._limit else ended & self._live
-        slots = finished.nonzero().flatten()
-        if not len(slots):
+    def _turn(self) -> list[Generated] | None:
+        """One forward: of a new cohort if there is room, else of the next in turn. None when all is done."""
+        busy = bool(self._cohorts or len(self._waiting))
+        if not (busy if self._in_step is None else self._in_step(busy)):
+            return None
+        if not busy:
+            _idle_forward(self._model)
             return []
-        self._live = self._live & ~finished
-        return self._generated(self._places[slots], ended[slots].tolist())
+        admitted = self._waiting.admit(sum(cohort.max_tokens for cohort in self._cohorts))
+        cohort = self._cohort(admitted) if admitted else self._cohorts.popleft()
+        done = cohort.advance()
+        if cohort:
+            self._cohorts.append(cohort)
+        return done
 
-    def _generated(self, places: Tensor, ended: Sequence[bool]) -> list[Generated]:
-        ids = self._tokens[places, : self._steps].tolist()
-        logprobs = self._logprobs[places, : self._steps].tolist()
-        return [
-            Generated(self._requests[place].index, tuple(row), tuple(marks), "stop" if stopped else "length")
-            for place, row, marks, stopped in zip(places.tolist(), ids, logprobs, ended, strict=True)
-        ]
-
-    def _compacted(self, tokens: Tensor) -> Tensor:
-        """Drop the finished rows once they are an eighth of the batch: copying the cache for fewer costs more.
-
-        Returns the tokens, (W,), of the rows that stay.
-        """
-        slots = self._live.nonzero().flatten()
-        if len(slots) > 0 and (len(tokens) - len(slots)) * 8 < len(tokens):
-            return tokens
-        if len(slots):
-            self._decoder.select(slots)
-        self._places, self._live = self._places[slots], self._live[slots]
-        return tokens[slots]
+    def _cohort(self, places: Sequence[int]) -> Cohort:
+        requests = [self._requests[place] for place in places]
+        return Cohort(requests, places, self._decoder_for, self._choose, self._finish, limit=self._limit)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
         """No gradients and every module in eval mode, so without dropout and gradient checkpointing; then as it was."""
         import torch
 
-        training = [module for module in self._modules if module.training]
-        for module in training:
-            module.training = False
+        training = [vars(module) for module in self._modules if module.training]
+        for state in training:
+            state["training"] = False
         try:
             with torch.no_grad():
                 yield
         finally:
-            for module in training:
-                module.training = True
+            for state in training:
+                state["training"] = True
+
+
+def _constraint(
+    model: Any, tokenizer: Any, sampling: SamplingOptions, extra: ExtraOptions, end_ids: Sequence[int]
+) -> Constraint | None:
+    if sampling.structured is None:
+        return None
+    from .grammar import Constraint, refuse_with_structured
+
+    refuse_with_structured(extra)
+    return Constraint(sampling.structured, tokenizer, end_ids, model.config.get_text_config().vocab_size)
+
+
+def _idle_forward(model: Any) -> None:
+    """The smallest forward there is, for ranks that wait for others."""
+    import torch
+
+    model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device), use_cache=False)
