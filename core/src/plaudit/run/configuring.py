@@ -17,6 +17,19 @@ _DEFAULTS = {"report_to": "none", "disable_tqdm": True}
 
 def make_config(run: RunFile) -> Any:
     """The GRPOConfig of a run. Raises UsageError on an unknown field, a wrong type or values that clash."""
+    from plaudit.grpo.config import GRPOConfig
+
+    values = config_values(run)
+    try:
+        return GRPOConfig(**values)
+    except PlauditError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"[config] {' '.join(str(error).split())}") from error
+
+
+def config_values(run: RunFile) -> dict[str, Any]:
+    """The fields of GRPOConfig that a run sets. Raises UsageError on an unknown one or a wrong type."""
     from plaudit.grpo.checks import refuse_removed
     from plaudit.grpo.config import GRPOConfig
 
@@ -29,12 +42,7 @@ def make_config(run: RunFile) -> Any:
     if run.model.model_init_kwargs or run.model.revision:
         revision = {"revision": run.model.revision} if run.model.revision else {}
         values["model_init_kwargs"] = {**run.model.model_init_kwargs, **revision}
-    try:
-        return GRPOConfig(**values)
-    except PlauditError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"[config] {' '.join(str(error).split())}") from error
+    return values
 
 
 def check_fields(values: Mapping[str, Any], target: type, where: str) -> None:

@@ -100,12 +100,19 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
 
 
 def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
-    """The GRPOTrainer of a run; loads the model."""
+    """The trainer of a run, of the engine that it names; loads the model."""
     from transformers.trainer_callback import PrinterCallback
 
+    trainer = _trl_trainer(prepared, callbacks) if prepared.run.engine == "trl" else _own_trainer(prepared, callbacks)
+    # It would print every log as a dictionary, between the lines of our own display.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
     from plaudit.grpo.trainer import GRPOTrainer
 
-    trainer = GRPOTrainer(
+    return GRPOTrainer(
         model=prepared.model.path,
         reward_funcs=list(prepared.rewards),
         args=prepared.config,
@@ -115,9 +122,23 @@ def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
         peft_config=prepared.peft_config,
         callbacks=list(callbacks),
     )
-    # It would print every log as a dictionary, between the lines of our own display.
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+
+
+def _trl_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
+    from plaudit.bridges.trl_engine import build_trl_trainer
+    from plaudit.run.configuring import config_values
+
+    return build_trl_trainer(
+        model=prepared.model.path,
+        rewards=prepared.rewards,
+        config=prepared.config,
+        asked=config_values(prepared.run),
+        train=prepared.train,
+        heldout=prepared.heldout,
+        tokenizer=prepared.model.tokenizer,
+        peft_config=prepared.peft_config,
+        callbacks=callbacks,
+    )
 
 
 def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path | None, console: Console) -> int:

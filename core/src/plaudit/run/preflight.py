@@ -59,6 +59,10 @@ def prepare_run(run: RunFile) -> Prepared:
     ratios = {task.name: task.ratio for task in run.tasks if task.ratio is not None} or None
     check_columns(rewards, _mixed(run, {name: data.train for name, data in loaded.items()}, ratios))
     config = make_config(run)
+    if run.engine == "trl":
+        from plaudit.bridges.trl_engine import check_engine
+
+        check_engine(config, rewards)
     model = find_model(run.model)
     codec = PromptCodec(model.tokenizer, config.chat_template_kwargs or {})
     kept = {name: _drop_long(data, sections[name], codec) for name, data in loaded.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from plaudit.plugins.declare import Executor, Granularity, OnError
 
@@ -108,10 +108,14 @@ class EvalSection:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A whole run. `config` holds GRPOConfig fields; `rewards` beside `[[task]]` apply to every task."""
+    """A whole run. `config` holds GRPOConfig fields; `rewards` beside `[[task]]` apply to every task.
+
+    `engine`: who trains, this engine or TRL's trainer.
+    """
 
     output_dir: str
     model: ModelSection
+    engine: Literal["plaudit", "trl"] = "plaudit"
     data: DataSection | None = None
     rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
     tasks: tuple[TaskSection, ...] = field(default=(), metadata={"key": "task"})

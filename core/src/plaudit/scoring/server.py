@@ -6,13 +6,13 @@ import asyncio
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
-from functools import partial
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from plaudit.errors import PlauditError, UsageError
 from plaudit.plugins.component import REWARD_CONTRACT
 from plaudit.plugins.remote import FORMAT
+from plaudit.scoring.awaiting import submitted, table_of
 from plaudit.scoring.scorer import Scorer
 from plaudit.scoring.session import ScoringSession
 from plaudit.scoring.spec import RewardSpec
@@ -118,8 +118,9 @@ class RewardServer:
         single = scorer.runtimes[0].policy.granularity == "rollout"
         parts = [[rollout] for rollout in rollouts] if single else [rollouts]
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        async with AsyncExitStack() as stack:
-            tables = [await _begin(stack, scorer, part) for part in parts]
+        with ExitStack() as stack:
+            sessions = [stack.enter_context(submitted(scorer, part)) for part in parts]
+            tables = [_scored(session, part) for session, part in zip(sessions, parts, strict=True)]
             await response.prepare(request)
             for done in asyncio.as_completed(tables):
                 part, table = await done
@@ -161,29 +162,8 @@ class RewardServer:
         return made
 
 
-async def _begin(
-    stack: AsyncExitStack, scorer: Scorer, rollouts: list[Rollout]
-) -> asyncio.Future[tuple[list[Rollout], ScoreTable]]:
-    """Open a session over some rollouts; the future has them with their table when all scores are in."""
-    rows = [rollout.row for rollout in rollouts]
-    session: ScoringSession = stack.enter_context(scorer.open(rows, num_generations=len(rows), mode="eval"))
-    loop = asyncio.get_running_loop()
-    finished = asyncio.Event()
-    session.when_done(partial(_signal, loop, finished))
-    for place, rollout in enumerate(rollouts):
-        session.submit(Rollout(place, rollout.row, rollout.completion, rollout.completion_ids))
-
-    async def table() -> tuple[list[Rollout], ScoreTable]:
-        await finished.wait()
-        return rollouts, session.result()
-
-    return asyncio.ensure_future(table())
-
-
-def _signal(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    """Set an event of a loop from another thread; nothing when the loop has ended meanwhile."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(event.set)
+async def _scored(session: ScoringSession, rollouts: list[Rollout]) -> tuple[list[Rollout], ScoreTable]:
+    return rollouts, await table_of(session)
 
 
 def _result(table: ScoreTable, index: int) -> dict[str, Any]:
