@@ -76,13 +76,15 @@ class Generated:
 
     `completion_ids` includes the token that ended it. `logprobs`, one a token, in nats, are those of the distribution
     that the token was drawn from, after temperature, penalties and truncation; when greedy, those of the model at
-    temperature 1; None where the engine reports none. `finish_reason` is "stop" or "length".
+    temperature 1; None where the engine reports none. `finish_reason` is "stop" or "length". `candidates`: for each
+    token the ids that it was drawn from, itself among them; None = the whole vocabulary, or nobody asked.
     """
 
     index: int
     completion_ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
     finish_reason: FinishReason
+    candidates: tuple[tuple[int, ...], ...] | None = None
 
 
 class Generator(Protocol):
