@@ -21,15 +21,13 @@ class ToolChat:
     """Prompts with tools, completions to messages and calls, and the tokens between two turns of the model.
 
     What the model sampled is never tokenised again: a dialogue is prompt ids + completion ids + suffix ids + the next
-    completion's ids. Made by `tool_chat`. `read` is None where there are no tools: nothing is a call then. `opened`: a prompt
-    ends within the model's reasoning.
+    completion's ids. Made by `tool_chat`. `read` is None where there are no tools: nothing is a call then.
     """
 
     template: Template
     family: str
     read: Format | None = None
     thinking_key: str = "reasoning_content"
-    opened: bool = False
 
     @property
     def end_ids(self) -> frozenset[int]:
@@ -56,7 +54,7 @@ class ToolChat:
         if self.read is None:
             return {"role": "assistant", "content": strip_marks(text, special)}, []
         types, thinks = types_of(self.template.schemas), "</think>" in self.template.source
-        turn = read_turn(text, self.read, types, thinks=thinks, opened=self.opened)
+        turn = read_turn(text, self.read, types, thinks=thinks)
         calls = numbered(turn.calls, completion_ids)
         turn = replace(turn, content=strip_marks(turn.content, special), calls=calls)
         return as_message(turn, self.thinking_key), calls
@@ -141,9 +139,8 @@ def tool_chat(
     if read is None:
         raise refuse(family.name, "the calls that it writes are in no format that is known here")
     check_schemas_shown(template)
-    opened = template.render([USER], prompt=True).rstrip("\n").endswith("<think>")
     thinking_key = "thinking" if family.name == "GPT-OSS" else "reasoning_content"
-    return ToolChat(template, family.name, read, thinking_key, opened)
+    return ToolChat(template, family.name, read, thinking_key)
 
 
 def _source(tokenizer: Any, tools: bool) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`marks`: a template that holds all of them is one of the family's. `ours`: the file of our template, if any, and what it needs to
-    be told about this family."""
+    """`marks`: a template that holds all of them is one of the family's.
+
+    `ours`: the file of our template, if there is one; `options`: what it needs to be told.
+    """
 
     name: str
     marks: tuple[str, ...]
@@ -19,13 +21,13 @@ class Family:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+_QWEN35 = ("<tool_call>\\n<function=", "render_content", "<think>")
+
 # The first that fits. Order matters: Qwen3.5 also holds the marks of Qwen3, which holds those of Qwen2.5.
 FAMILIES = (
     Family("Nemotron 3", ("<function=", "truncate_history_thinking")),
-    Family(
-        "Qwen3.6", ("<tool_call>\\n<function=", "render_content", "preserve_thinking"), "qwen3_5", {"json_values": True}
-    ),
-    Family("Qwen3.5", ("<tool_call>\\n<function=", "render_content", "<think>"), "qwen3_5"),
+    Family("Qwen3.6", (*_QWEN35, "preserve_thinking"), "qwen3_5", {"json_values": True}),
+    Family("Qwen3.5", _QWEN35, "qwen3_5"),
     Family("GLM-4-MoE", ("[gMASK]<sop>", "<arg_key>"), "glm4moe"),
     Family("Qwen3-VL", ("<|image_pad|>", "<tool_call>", "tool_call.arguments")),
     Family("Qwen2.5-VL", ("<|image_pad|>", "<|im_start|>")),

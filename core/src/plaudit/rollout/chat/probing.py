@@ -85,7 +85,7 @@ def reader_of(template: Template) -> Format | None:
     # Where a template opens the turn otherwise than it renders it (reasoning), the turn begins at its header.
     start = len(cue) if whole.startswith(cue) else len(probed.render([USER]))
     for read in FORMATS:
-        turn = read_turn(_cut(whole[start:], probed), read, types_of([_SCHEMA]), thinks=True, opened=False)
+        turn = read_turn(_cut(whole[start:], probed), read, types_of([_SCHEMA]), thinks=True)
         if [(call.name, call.arguments) for call in turn.calls] == [(_TOOL, {_KEY: _VALUE})]:
             return read
     return None

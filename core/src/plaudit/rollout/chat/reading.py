@@ -50,27 +50,27 @@ def read_tool_calls(text: str, repair: bool = False) -> list[ToolCall]:
     return []
 
 
-def read_turn(text: str, read: Format, types: Types, *, thinks: bool, opened: bool) -> Turn:
+def read_turn(text: str, read: Format, types: Types, *, thinks: bool) -> Turn:
     """One turn's text by its family's format.
 
-    `thinks`: the template knows reasoning in `<think>` tags. `opened`: the prompt has opened it already.
+    `thinks`: the template knows reasoning in `<think>` tags, which the prompt may have opened.
     """
     if read is harmony:
         content, calls = read(text, types, False) or (text, [])
         return Turn(content, calls, harmony_thinking(text) or None)
     begin, end = _THINKING.get(read, ("<think>", "</think>"))
-    reasoning, rest = _without_reasoning(text, begin, end, opened) if thinks or read in _THINKING else (None, text)
+    reasoning, rest = _without_reasoning(text, begin, end) if thinks or read in _THINKING else (None, text)
     content, calls = read(rest, types, False) or (rest, [])
     return Turn(content, calls, reasoning)
 
 
-def _without_reasoning(text: str, begin: str, end: str, opened: bool) -> tuple[str | None, str]:
+def _without_reasoning(text: str, begin: str, end: str) -> tuple[str | None, str]:
     head, mark, rest = text.partition(end)
     starts = text.lstrip().startswith(begin.strip())
     if mark:
         return head.partition(begin)[2].strip("\n") if starts else head.strip("\n"), rest.lstrip("\n")
-    if starts or opened:  # cut off while thinking: nothing was said, and no call was made
-        return (head.partition(begin)[2] if starts else head).strip("\n"), ""
+    if starts:  # cut off while thinking: nothing was said, and no call was made
+        return head.partition(begin)[2].strip("\n"), ""
     return None, text
 
 

@@ -1,0 +1,97 @@
+"""Dialogues are made of sampled ids and suffixes, and nothing that was sampled is tokenised again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from conversations import SCHEMAS, answers, assistant, words
+from family_tokenizers import FAMILIES, tokenizer_of
+from plaudit.rollout.chat import tool_chat
+
+QUESTION = {"role": "user", "content": "What is two and two?"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_prompt_turn_and_suffix_are_the_rendered_conversation(name):
+    """A second derivation: for text that the template itself wrote, the pieces together are the whole."""
+    rng = random.Random(name)
+    chat = tool_chat(tokenizer_of(name), {}, SCHEMAS)
+    single = chat.family in ("Llama 3.1", "GPT-OSS")
+    for _ in range(40):
+        message = assistant(rng, most_calls=1 if single else 3, reasoning=False, content=False)
+        said, replies = chat.template.render([QUESTION, message]), answers(rng, message)
+        whole = chat.template.render([QUESTION, message, *replies], prompt=True)
+        closing, rest = chat.suffix_text(message, replies)
+        # Where the turn ends: behind its closing token, or (GLM) where the tools' answers open.
+        sampled = said[: said.rindex(closing)] if closing in said[len(chat.prompt_text([QUESTION])) - 30 :] else said
+        assert whole == sampled + closing + rest
+        end = chat.template.encode(closing)
+        ids = chat.template.encode(sampled)
+        assert chat.suffix_ids(message, replies, ids + end) == chat.template.encode(rest)
+        assert chat.suffix_ids(message, replies, ids) == end + chat.template.encode(rest)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_two_hundred_random_dialogues(name):
+    """The ids trained on are those sampled, pairs that merge when they are encoded again included."""
+    rng = random.Random(name)
+    tokenizer = tokenizer_of(name)
+    chat = tool_chat(tokenizer, {}, SCHEMAS)
+    merged = 0
+    for _ in range(200):
+        ids, mask, sampled = list(chat.prompt_ids([QUESTION])), [], []
+        start = len(ids)
+        for _ in range(rng.randint(1, 4)):
+            turn = [rng.randrange(len(tokenizer)) for _ in range(rng.randint(0, 12))]
+            turn += rng.sample(sorted(chat.end_ids), 1) if rng.random() < 0.7 else []
+            message, calls = chat.parse(turn)
+            replies = [
+                {"role": "tool", "name": call.name or "tool", "tool_call_id": call.id, "content": words(rng) or "ok"}
+                for call in calls
+            ] or [{"role": "tool", "name": "clock", "tool_call_id": "call00000", "content": "noon"}]
+            suffix = chat.suffix_ids(message, replies, turn)
+            ids += [*turn, *suffix]
+            mask += [1] * len(turn) + [0] * len(suffix)
+            sampled += turn
+            again = tokenizer(text=tokenizer.decode(turn), add_special_tokens=False)["input_ids"]
+            merged += again != turn
+        assert [one for one, kept in zip(ids[start:], mask, strict=True) if kept] == sampled
+    assert merged > 100, "the dialogues must hold turns that change when they are encoded again"
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "begins"),
+    [
+        ("qwen3", "<|im_end|>", "\n<|im_start|>user"),
+        ("qwen3", "<|endoftext|>", "\n<|im_start|>user"),
+        ("qwen3", "</tool_call>", "<|im_end|>\n<|im_start|>user"),
+        ("llama3_1", "<|eom_id|>", "<|start_header_id|>ipython"),
+        ("llama3_1", "}", "<|eot_id|><|start_header_id|>ipython"),
+        ("glm4moe", "<|observation|>", "\n<tool_response>"),
+        ("glm4moe", "<|user|>", "<|observation|>\n<tool_response>"),
+        ("glm4moe", "</tool_call>", "<|observation|>\n<tool_response>"),
+        ("gptoss", "<|call|>", "<|start|>functions.clock to=assistant"),
+        ("gemma4", "<|tool_response>", "response:clock{"),
+        ("gemma4", "<tool_call|>", "<|tool_response>response:clock{"),
+        ("deepseekv3", "<｜tool▁calls▁end｜>", "<｜end▁of▁sentence｜><｜tool▁outputs▁begin｜>"),
+    ],
+)
+def test_the_turn_is_closed_once(name, last, begins):
+    chat = tool_chat(tokenizer_of(name), {}, SCHEMAS)
+    call = {"id": "call00000", "type": "function", "function": {"name": "clock", "arguments": {}}}
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    reply = {"role": "tool", "name": "clock", "tool_call_id": "call00000", "content": "noon"}
+    suffix = chat.suffix_ids(message, [reply], chat.template.encode(last))
+    assert chat.template.tokenizer.decode(list(suffix)).startswith(begins)
+
+
+def test_llama_answers_several_calls():
+    """Its template takes one call a turn; the answers of all still follow."""
+    chat = tool_chat(tokenizer_of("llama3_1"), {}, SCHEMAS)
+    message, calls = chat.parse(chat.template.encode('<|python_tag|>{"name": "clock"}; {"name": "clock"}<|eom_id|>'))
+    replies = [{"role": "tool", "name": "clock", "tool_call_id": call.id, "content": f"answer {place}"}
+               for place, call in enumerate(calls)]  # fmt: skip
+    text = chat.template.tokenizer.decode(list(chat.suffix_ids(message, replies, chat.template.encode("<|eom_id|>"))))
+    assert "answer 0" in text
+    assert "answer 1" in text
