@@ -6,8 +6,8 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-HELP = "estimate vLLM's share of the memory for a run"
-MODULES = {"estimate": "plaudit.run.vllm_estimate"}
+HELP = "start vLLM servers for a run, or estimate vLLM's share of the memory"
+MODULES = {"estimate": "plaudit.run.vllm_estimate", "serve": "plaudit.run.vllm_serve"}
 """Subcommand to the module that has HELP, add_arguments(parser) and run(args) -> int."""
 
 
