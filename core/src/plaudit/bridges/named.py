@@ -1,0 +1,61 @@
+"""Functions of a bridge module by a reward's name: `pkg://plaudit.bridges.verl` with the name `math`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plaudit.errors import PlauditError
+
+from .standalone import StandaloneReward
+
+
+def by_name(make: Callable[[str], Any], module: str) -> Callable[[str], Any]:
+    """A module's `__getattr__`: what `make` makes of a reward's name, the same each time.
+
+    A name that is no reward is an AttributeError that says why, as Python asks of a module.
+    """
+
+    @functools.cache
+    def found(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        try:
+            return make(name)
+        except PlauditError as error:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}: {error}") from error
+
+    return found
+
+
+def standalone(reference: Any, options: Mapping[str, Any] | None = None, **more: Any) -> StandaloneReward:
+    """The reward of a reference with options; the same one each time for a name, so that its workers are kept."""
+    if not isinstance(reference, str):
+        return StandaloneReward(reference, options=options, **more)
+    return _kept(reference, _frozen(options or {}), _frozen(more))
+
+
+def reference_columns(reference: Any, row: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The columns of a row whose reference the other side hands over by itself; it wins over the row's own."""
+    return {**(row or {}), "reference": reference}
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(reference: str, options: Any, more: Any) -> StandaloneReward:
+    return StandaloneReward(reference, options=_thawed(options), **_thawed(more))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return ("mapping", tuple((name, _frozen(one)) for name, one in sorted(value.items())))
+    if isinstance(value, (list, tuple)):
+        return ("list", tuple(_frozen(one) for one in value))
+    return ("value", value)
+
+
+def _thawed(frozen: Any) -> Any:
+    kind, value = frozen
+    if kind == "mapping":
+        return {name: _thawed(one) for name, one in value}
+    return [_thawed(one) for one in value] if kind == "list" else value
