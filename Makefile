@@ -47,7 +47,7 @@ test: setup      ## The tests: core, verifiers, plugins, the local sandbox, gloo
 	$(BIN)/python -m pytest -n 2 -m "not slow and not docker"
 
 test-slow: setup ## What is too long or too heavy for CI: the whole parity grid, soaks, Ray, full examples.
-	$(BIN)/python -m pip install -q -c constraints.txt "ray>=2.40" wandb
+	$(BIN)/python -m pip install -q -c constraints.txt "ray>=2.40" wandb bitsandbytes
 	$(BIN)/python -m pytest -m "slow and not docker"
 
 check: setup     ## Formatting, lint, types.

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from .batch import MicroBatch
 from .packable import PackedModel
 from .packing import pack
+from .precise_head import Float32Head
 
 # Logits that may exist at one time. A batch below it keeps its probabilities for the backward pass; a larger one is
 # computed in chunks of this size, twice.
@@ -88,6 +89,9 @@ class TokenScorer:
     def _fused_head(self, hidden: Tensor, positions: Tensor, targets: Tensor, entropies: Entropies) -> Tensor:
         weight, bias = self.head.weight, self.head.bias
         chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
+        if isinstance(self.head, Float32Head):
+            with torch.autocast(chosen.device.type, enabled=False):
+                return _HeadLogprobs.apply(chosen.float(), weight, bias, targets, 1 / self.temperature, entropies)
         if torch.is_autocast_enabled(chosen.device.type):
             dtype = torch.get_autocast_dtype(chosen.device.type)
             chosen, weight, bias = chosen.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)

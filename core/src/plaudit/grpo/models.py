@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,16 @@ from ..errors import UsageError
 
 
 def load_model(
-    model: str | nn.Module, options: Mapping[str, Any] | None, *, trust_remote_code: bool = False
+    model: str | nn.Module,
+    options: Mapping[str, Any] | None,
+    *,
+    trust_remote_code: bool = False,
+    distributed: bool = False,
 ) -> nn.Module:
-    """The policy: a model object as it is, or the causal language model at a path or hub id, in float32 unless told.
+    """The policy: a model object as it is, or the language model at a path or hub id, in float32 unless told.
 
-    Raises UsageError when there is no model there.
+    `options`: for from_pretrained. `distributed`: several processes hold a copy each, so none is spread over devices.
+    Raises UsageError when there is no model there, or it cannot be loaded so.
     """
     if not isinstance(model, str):
         if options:
@@ -26,17 +32,16 @@ def load_model(
                 "model_init_kwargs only applies to a model given as a path or id, but model is an object; drop it"
             )
         return model
-    from transformers import AutoModelForCausalLM
-
     check_model_path(model)
     settings = {"dtype": torch.float32, "trust_remote_code": trust_remote_code, **(options or {})}
     if "torch_dtype" in settings:
         settings["dtype"] = settings.pop("torch_dtype")
-    if isinstance(settings["dtype"], str) and settings["dtype"] != "auto":
-        settings["dtype"] = getattr(torch, settings["dtype"])
+    settings["dtype"] = _dtype(settings["dtype"])
+    if distributed and settings.pop("device_map", None) is not None:
+        warnings.warn("device_map is left out: with several processes each holds the model on its device", stacklevel=4)
     try:
-        loaded = AutoModelForCausalLM.from_pretrained(model, **settings)
-    except (OSError, ValueError) as error:
+        loaded = _auto_class(model, settings).from_pretrained(model, **settings)
+    except (OSError, ValueError, ImportError) as error:
         raise UsageError(
             f"{model!r} is not a causal language model that can be loaded: {_first_line(error)}"
         ) from error
@@ -87,8 +92,11 @@ def context_length(model: Any) -> int | None:
     return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
-def add_adapter(model: Any, peft_config: Any) -> Any:
-    """The model with a fresh adapter around it. Raises UsageError when it already has one."""
+def add_adapter(model: Any, peft_config: Any, *, autocast: bool = True) -> Any:
+    """The model with a fresh adapter around it, in float32 unless `autocast` is off.
+
+    Raises UsageError when it already has one.
+    """
     if peft_config is None:
         return model
     from peft import PeftConfig, get_peft_model
@@ -97,7 +105,7 @@ def add_adapter(model: Any, peft_config: Any) -> Any:
         raise UsageError(f"peft_config is a {type(peft_config).__name__}; expected e.g. peft.LoraConfig(...)")
     if is_adapted(model):
         raise UsageError("the model already has an adapter; drop peft_config, or merge the adapter first")
-    return get_peft_model(model, peft_config)
+    return get_peft_model(model, peft_config, autocast_adapter_dtype=autocast)
 
 
 def drop_dropout(model: nn.Module) -> None:
@@ -130,6 +138,28 @@ def check_model_path(model: Any) -> None:
         raise UsageError(
             f"model {model!r} {reason}; give the folder of a saved model (config.json and weights) or a hub id"
         )
+
+
+def _dtype(given: Any) -> Any:
+    found = getattr(torch, given, None) if isinstance(given, str) and given != "auto" else given
+    if found is not None and found != "auto" and not isinstance(found, torch.dtype):
+        found = None
+    if found is None and given is not None:
+        raise UsageError(f"dtype is {given!r} in model_init_kwargs; it must be float32, bfloat16, float16 or auto")
+    return found
+
+
+def _auto_class(model: str, settings: Mapping[str, Any]) -> Any:
+    """Which of transformers' families the model belongs to: those that see images, or those that only read."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    if "gguf_file" in settings:
+        return AutoModelForCausalLM
+    places = {name: settings[name] for name in ("trust_remote_code", "revision", "subfolder") if name in settings}
+    named = AutoConfig.from_pretrained(model, **places).architectures or [""]
+    sees = named[0] in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()
+    return AutoModelForImageTextToText if sees else AutoModelForCausalLM
 
 
 def _forget_quantization(model: Any) -> None:

@@ -1,23 +1,10 @@
-"""Constructor arguments of TRL's trainer whose feature does not exist here yet."""
+"""What the trainer refuses once it knows how it runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..errors import UsageError
-from .unbuilt import refuse_unbuilt
-
-_UNBUILT = {
-    "quantization_config": "quantised policies are not built yet; load the model yourself and pass the object",
-}
-
-
-def refuse_arguments(config: Any, **given: Any) -> None:
-    """Raise UsageError for an argument or a field that asks for what is not built, so that none is ignored."""
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{name}: {_UNBUILT[name]}")
-    refuse_unbuilt(config)
 
 
 def refuse_parallelism(trainer: Any) -> None:

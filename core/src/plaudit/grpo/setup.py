@@ -8,8 +8,11 @@ from typing import Any
 from ..scoring.spec import RewardSpec, reward_specs, unique_names
 from .agents import Agents
 from .datasets import check_datasets, only_prompts
+from .kernels import prepare_liger
 from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
 from .moving_reference import check_moving_reference
+from .precise_head import cast_head
+from .quantization import check_optimizer, check_trainable, is_quantized, model_options, prepare_quantized
 from .reference_model import copy_adapter
 from .refusals import check_rewards
 from .reward_models import prepare_models, with_models
@@ -43,24 +46,45 @@ def check_inputs(
     return specs, train_dataset, eval_dataset
 
 
-def prepare_policy(model: Any, tokenizer: Any, peft_config: Any, args: Any) -> tuple[Any, Any]:
+def prepare_policy(
+    model: Any, tokenizer: Any, peft_config: Any, quantization_config: Any, args: Any
+) -> tuple[Any, Any]:
     """The policy and its tokenizer. `model`: a path, id or object; `tokenizer`: None = the one beside the model.
 
     With beta, a PEFT model that is given with its adapter gets a frozen copy of it as the reference. `args`: the run's
     GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
     """
     check_moving_reference(args, model, peft_config)
-    options = args.model_init_kwargs or {}
-    policy = load_model(model, options, trust_remote_code=args.trust_remote_code)
+    check_optimizer(args)
+    prepare_liger(args)
+    options = model_options(args, model, quantization_config)
+    policy = load_model(model, options, trust_remote_code=args.trust_remote_code, distributed=args.world_size > 1)
     tokenizer = load_tokenizer(
         tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
     )
     check_moving_reference(args, policy, peft_config)
+    check_trainable(policy, peft_config)
     if args.disable_dropout:
         drop_dropout(policy)
     if args.beta and peft_config is None and is_adapted(policy):
         copy_adapter(policy)
-    return add_adapter(policy, peft_config), tokenizer
+    policy = _with_adapter(policy, peft_config, args)
+    if args.cast_lm_head_to_fp32:
+        cast_head(policy)
+    return policy, tokenizer
+
+
+def _with_adapter(policy: Any, peft_config: Any, args: Any) -> Any:
+    stage_3 = getattr(args.deepspeed_plugin, "zero_stage", 0) == 3
+    # ZeRO-3 gathers weights of one dtype, and PEFT makes adapters float32 around a model in half precision.
+    policy = add_adapter(policy, peft_config, autocast=not stage_3 or is_quantized(policy))
+    prepare_quantized(policy)
+    if is_adapted(policy) and args.gradient_checkpointing:
+        # The embeddings are frozen, and a checkpointed block whose inputs need no gradient gives none.
+        policy.enable_input_require_grads()
+        if stage_3:
+            args.gradient_checkpointing_kwargs = {**(args.gradient_checkpointing_kwargs or {}), "use_reentrant": True}
+    return policy
 
 
 def default_output_dir(model: Any) -> str:

@@ -33,12 +33,13 @@ from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
-from .refusals import check_groups, refuse_arguments, refuse_parallelism
+from .refusals import check_groups, refuse_parallelism
 from .reward_models import prepare_models
 from .setup import check_inputs, default_output_dir, prepare_policy
 from .world import World
 
 
+from .unbuilt import refuse_unbuilt
 class GRPOTrainer(RecordingTrainer):
     """Trains a causal language model with GRPO, on rewards given by name or as functions.
 
@@ -64,13 +65,13 @@ class GRPOTrainer(RecordingTrainer):
         environment_factory: Any = None,
     ) -> None:
         args = args or GRPOConfig(output_dir=default_output_dir(model))
-        refuse_arguments(args, quantization_config=quantization_config)
+        refuse_unbuilt(args)
         self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
         specs, train_dataset, eval_dataset = check_inputs(
             model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset, self.agents
         )
         set_seed(args.seed)
-        policy, tokenizer = prepare_policy(model, processing_class, peft_config, args)
+        policy, tokenizer = prepare_policy(model, processing_class, peft_config, quantization_config, args)
         super().__init__(
             model=policy,
             args=args,

@@ -27,10 +27,8 @@ UNBUILT: dict[str, str] = {
     "use_transformers_continuous_batching": _BATCHING,
     "transformers_continuous_batching_config": _BATCHING,
     "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
-    "cast_lm_head_to_fp32": "a float32 head is not built yet; load the whole model in float32",
     "ds3_gather_for_generation": "DeepSpeed ZeRO-3 is not built yet; leave it out",
     "log_multimodal": "images are not built yet; leave it out",
-    "use_liger_kernel": "leave it out: it replaces the forward that log-probs are computed with",
 }
 """Field name to what is missing and what to do."""
 
