@@ -42,7 +42,7 @@ WRONG = {
     "tools": ({"tools": [len]}, "tools: tool calls are not built yet"),
     "environment": ({"environment_factory": dict}, "environment_factory: environments are not built yet"),
     "rollout": ({"rollout_func": len}, "rollout_func: custom rollouts are not built yet"),
-    "quantization": ({"quantization_config": {}}, "quantization_config: quantised policies are not built yet"),
+    "quantization": ({"quantization_config": {"load_in_4bit": True}}, "applies to a model given as a path"),
     "model options": (
         {"model_init_kwargs": {"dtype": "auto"}},
         "model_init_kwargs only applies to a model given as a path",
