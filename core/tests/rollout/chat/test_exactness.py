@@ -86,6 +86,21 @@ def test_the_turn_is_closed_once(name, last, begins):
     assert chat.template.tokenizer.decode(list(suffix)).startswith(begins)
 
 
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("qwen3", {"<|im_end|>", "<|endoftext|>"}),
+        ("gptoss", {"<|return|>", "<|call|>"}),  # not <|end|>, which stands between the parts of a turn
+        ("glm4moe", {"<|endoftext|>", "<|user|>", "<|observation|>"}),
+        ("llama3_1", {"<|eot_id|>", "<|eom_id|>"}),
+        ("gemma4", {"<eos>", "<turn|>", "<|tool_response>"}),
+    ],
+)
+def test_where_generation_stops(name, ends):
+    tokenizer = tokenizer_of(name)
+    assert tool_chat(tokenizer, {}, SCHEMAS).end_ids == {tokenizer.convert_tokens_to_ids(end) for end in ends}
+
+
 def test_llama_answers_several_calls():
     """Its template takes one call a turn; the answers of all still follow."""
     chat = tool_chat(tokenizer_of("llama3_1"), {}, SCHEMAS)

@@ -29,6 +29,10 @@ class Marks:
         ids = {token.content: id for id, token in added.items()}
         ids.setdefault(tokenizer.eos_token, tokenizer.eos_token_id)
         known = dict.fromkeys([tokenizer.eos_token, *TURN_ENDS, *HANDOVERS])
+        if "<|call|>" in ids:  # GPT-OSS: a turn has several parts, each with this at its end
+            known.pop("<|end|>")
+        if "<|observation|>" in ids:  # GLM ends a turn by naming who speaks next
+            known["<|user|>"] = None
         ends = {mark: ids[mark] for mark in known if mark and ids.get(mark) is not None}
         return cls(ends, tuple(token.content for token in added.values() if token.special))
 
