@@ -15,6 +15,7 @@ from ..scoring.scorer import Scorer
 from .agent_writer import agent_writer
 from .agents import Agents
 from .collecting import Collected, Collector
+from .colocating import build_colocated_generator
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
 from .prompts import PromptCodec
@@ -23,6 +24,7 @@ from .reference_model import Annotator, Reference
 from .rollout_function import FunctionWriter
 from .sampler import IndexedRows, PromptSampler, Rows
 from .serving import build_overlap, build_server_generator, generates_by_server
+from .sharding import GatheringGenerator, shards_weights
 from .source import RolloutSource, Schedule
 from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
@@ -74,8 +76,9 @@ def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: R
 
 def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
     """The tokenizer with the choices of a run, and the room that its model's context leaves for a prompt."""
-    context = context_length(model)
-    room = None if context is None else context - args.max_completion_length
+    limits = [context_length(model), args.vllm_max_model_length if args.use_vllm else None]
+    known = [limit for limit in limits if limit is not None]
+    room = min(known) - args.max_completion_length if known else None
     return PromptCodec(tokenizer, args.chat_template_kwargs or {}, room)
 
 
@@ -83,7 +86,10 @@ def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Gene
     """Who writes completions, as the configuration says. `model`: the policy, unwrapped."""
     if generates_by_server(args):
         return build_server_generator(args, model, tokenizer, ranks)
-    return TransformersGenerator(model, tokenizer)
+    if args.use_vllm:
+        return build_colocated_generator(args, model, tokenizer, sampling_options(args))
+    generator = TransformersGenerator(model, tokenizer)
+    return GatheringGenerator(generator, model, ranks) if shards_weights(ranks.accelerator) else generator
 
 
 def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None:
@@ -123,6 +129,7 @@ def build_source(
         lookahead=args.reward_lookahead == 1,
         accumulation=args.gradient_accumulation_steps,
         overlap=build_overlap(args, collector.writer),
+        keep_logprobs=annotator.takes_sampled,
     )
 
 
@@ -132,10 +139,3 @@ def build_rows(args: Any, dataset: Any) -> Rows:
     if streams(dataset):
         return StreamedRows(shuffled(dataset, args.seed) if args.shuffle_dataset else dataset, prompts)
     return IndexedRows(dataset, PromptSampler(len(dataset), prompts, args.seed, args.shuffle_dataset))
-
-
-def needs_old_logprobs(args: Any) -> bool:
-    """Whether a generation batch outlives an optimizer step, so that the policy moves before or while it is used."""
-    if args.reward_lookahead:
-        return True
-    return args.gradient_accumulation_steps % (args.steps_per_generation * args.num_iterations) != 0

@@ -37,20 +37,26 @@ class Annotator:
     """Adds to a fresh micro-batch what must be computed before the policy moves.
 
     `policy` gives the wrapped policy. `old`: the batch serves more than one optimizer step, so its log-probs now are
-    needed later as well.
+    needed later as well. `sampler_is_policy`: whether those that come with completions are the policy's.
     """
 
     policy: Callable[[], nn.Module]
     scorer: TokenScorer
     old: bool
     reference: Reference | None = None
+    sampler_is_policy: Callable[[], bool] = lambda: False
+
+    def takes_sampled(self) -> bool:
+        """Whether old log-probs are those that came with the completions, so that none are computed."""
+        return self.old and self.sampler_is_policy()
 
     @torch.no_grad()
     def __call__(self, batch: MicroBatch) -> MicroBatch:
         """The micro-batch with old_logprobs and ref_logprobs where they are needed."""
-        if self.old:
-            found = self.scorer(self.policy(), batch).logprobs
-            batch = replace(batch, old_logprobs=found)
+        if batch.sampled_logprobs is not None and self.takes_sampled():
+            batch = replace(batch, old_logprobs=batch.sampled_logprobs)
+        elif self.old:
+            batch = replace(batch, old_logprobs=self.scorer(self.policy(), batch).logprobs)
         if self.reference is not None:
             batch = replace(batch, ref_logprobs=self.reference.logprobs(self.policy(), batch))
         return batch

@@ -53,6 +53,7 @@ class RolloutSource:
     no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     `overlap`: generation batches are written in a thread beside training, and scored there too.
+    `keep_logprobs`: whether micro-batches carry the sampler's log-probs.
     """
 
     rows: Rows
@@ -67,6 +68,7 @@ class RolloutSource:
     accumulation: int = 1
     ahead: Begun | list[MicroBatch] | None = None
     overlap: Overlap | None = None
+    keep_logprobs: Callable[[], bool] = lambda: False
 
     @property
     def micro_batches_per_epoch(self) -> int | None:
@@ -214,8 +216,9 @@ class RolloutSource:
         """Micro-batches of the rollouts in this order, without advantages."""
         size = len(rollouts) // parts
         chosen = [[rollouts[place] for place in order[start : start + size]] for start in range(0, size * parts, size)]
+        keep = self.keep_logprobs() or not self.collector.writer.generator.exact
         return [
-            self.annotate(collate([self._experience(rollout) for rollout in part], **self.collate_options))
+            self.annotate(collate([self._experience(rollout, keep) for rollout in part], **self.collate_options))
             for part in chosen
         ]
 
@@ -231,5 +234,6 @@ class RolloutSource:
             for batch, part in zip(batches, advantages, strict=True)
         ]
 
-    def _experience(self, rollout: Rollout) -> Experience:
-        return Experience(rollout.prompt_ids, rollout.completion_ids, self.collector.learnt(rollout))
+    def _experience(self, rollout: Rollout, keep_logprobs: bool) -> Experience:
+        logprobs = rollout.logprobs if keep_logprobs else None
+        return Experience(rollout.prompt_ids, rollout.completion_ids, self.collector.learnt(rollout), logprobs)

@@ -19,6 +19,7 @@ from . import assembly, checkpoints
 from .agents import plan_agents
 from .balancing import balance_coefficient, with_balance
 from .batch import MicroBatch
+from .colocating import check_vllm
 from .config import GRPOConfig
 from .datasets import check_prompt_lengths
 from .entropy import EntropyController
@@ -28,6 +29,7 @@ from .idle_rows import active_stats, skipped_rows, teaches_without_advantage
 from .logprobs import TokenScorer
 from .losses import policy_loss
 from .moving_reference import follow_policy
+from .old_logprobs import needs_old_logprobs, sampler_is_policy
 from .preview import preview
 from .ranks import Ranks
 from .recording import RecordingTrainer
@@ -35,11 +37,12 @@ from .records import LossOptions, LossScale
 from .reference_model import Annotator
 from .refusals import check_groups, refuse_parallelism
 from .reward_models import prepare_models
+from .sampler_correction import SamplerCorrector
 from .setup import check_inputs, default_output_dir, prepare_policy
+from .unbuilt import refuse_unbuilt
 from .world import World
 
 
-from .unbuilt import refuse_unbuilt
 class GRPOTrainer(RecordingTrainer):
     """Trains a causal language model with GRPO, on rewards given by name or as functions.
 
@@ -67,6 +70,7 @@ class GRPOTrainer(RecordingTrainer):
         args = args or GRPOConfig(output_dir=default_output_dir(model))
         refuse_unbuilt(args)
         self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
+        check_vllm(args, assembly.sampling_options(args), converses=self.agents.converse)
         specs, train_dataset, eval_dataset = check_inputs(
             model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset, self.agents
         )
@@ -107,11 +111,17 @@ class GRPOTrainer(RecordingTrainer):
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks, self.agents)
         check_groups(args, scorer)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.writer.codec)
-        old = assembly.needs_old_logprobs(args)
-        annotator = Annotator(lambda: self.model_wrapped, self.token_scorer, old, self.reference)
+        annotator = Annotator(
+            lambda: self.model_wrapped,
+            self.token_scorer,
+            needs_old_logprobs(args),
+            self.reference,
+            lambda: sampler_is_policy(args, self.source.collector, self.model),
+        )
         self.source = assembly.build_source(
             args, self.train_dataset, collector, annotator, self.record_collected, balanced=bool(self.balance)
         )
+        self.sampler = SamplerCorrector.from_config(args, lambda: self.source.collector.writer.generator.exact)
         self.add_callback(StepHooks())
         self.start_recording()
 
@@ -150,7 +160,7 @@ class GRPOTrainer(RecordingTrainer):
         else:
             stats = self.token_scorer(model, inputs, entropies="bonus" if options.entropy_bonus else "metric")
         result = policy_loss(
-            inputs.loss_inputs(stats.logprobs, stats.entropies, stats.ran),
+            self.sampler(inputs.loss_inputs(stats.logprobs, stats.entropies, stats.ran), inputs, self._mode),
             options,
             scale,
             entropy_coef=self.entropy.coefficient,
@@ -158,6 +168,8 @@ class GRPOTrainer(RecordingTrainer):
         )
         result = with_balance(result, stats, self.balance, scale.accumulation)
         more = {"skipped_rows": skipped_rows(stats)} if skips else {}
+        if self._mode == "eval" or self.source.position % self.args.steps_per_generation == 0:
+            more |= self.sampler.take(self._mode)
         self.windows[self._mode].add_statistics({**result.statistics, **more})
         if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)
