@@ -33,7 +33,6 @@ class FusedDecoder:
 
         self._model = model
         self._layers = [FoldedLayer.of(layer) for layer in model.model.layers]
-        self._eps = model.config.rms_norm_eps
         self._last_norm = folded_norm(model.model.norm.weight)
         self._heads = model.config.num_key_value_heads
         size = model.model.layers[0].self_attn.head_dim
@@ -41,7 +40,11 @@ class FusedDecoder:
             model.model.embed_tokens.weight, torch.arange(longest, device=model.device)[None]
         )
         self._turns = torch.complex(cos[0, :, : size // 2], sin[0, :, : size // 2])  # (longest, D / 2)
-        self._ones = cos.new_ones(max(size, model.config.hidden_size), 1)
+        # Constants of RMS norms as tensors, for a number in Python's precision is converted each time it is used.
+        self._ones = cos.new_ones(model.config.hidden_size, 1)
+        self._mean = cos.new_full((size, 1), 1 / size)
+        self._eps = cos.new_full((1, 1), model.config.rms_norm_eps)
+        self._summed_eps = self._eps * model.config.hidden_size
         self._longest = longest
         self._length = 0
         self._keys: list[Tensor] = []
@@ -104,9 +107,8 @@ class FusedDecoder:
         joint = torch.nn.functional.linear(hidden, *layer.qkv).view(width, -1, size)
         rotating = joint[:, :-heads]
         if layer.head_norm is not None:
-            # Divided by their root mean square; the scalar operations act on one number a head.
-            squares = (rotating * rotating).matmul(self._ones[:size])
-            rotating = (rotating * squares.mul_(1 / size).add_(self._eps).rsqrt_()).mul_(layer.head_norm)
+            scale = (rotating * rotating).matmul(self._mean).add_(self._eps).rsqrt_()
+            rotating = (rotating * scale).mul_(layer.head_norm)
         pairs = torch.view_as_complex(rotating.unflatten(-1, (-1, 2)))
         rotated = torch.view_as_real(pairs * turns).view(width, -1, size)
         keys[..., end - 1] = rotated[:, -heads:]
@@ -130,8 +132,9 @@ class FusedDecoder:
 
     def _normed(self, hidden: Tensor) -> Tensor:
         """(W, H) divided by its length; an RMS norm but for the factor that is folded into the weights."""
-        size = hidden.shape[1]
-        return hidden * (hidden * hidden).mm(self._ones[:size]).add_(size * self._eps).rsqrt_()
+        import torch
+
+        return hidden * torch.addmm(self._summed_eps, hidden * hidden, self._ones).rsqrt_()
 
     def _make_room(self) -> None:
         """Give the cache columns yet to be written after its last, one layer after another."""
