@@ -1,0 +1,118 @@
+"""Policies whose weights are spread over the ranks (FSDP2, DeepSpeed ZeRO-3), made whole while completions are written.
+
+Ranks write completions of different lengths. A forward that collects its weights layer by layer would wait for ranks
+that have ended, so each rank holds all weights meanwhile, which takes their memory on each device.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
+from .ranks import Ranks
+
+
+def shards_weights(accelerator: Any) -> bool:
+    """Whether a run spreads each weight over its ranks: FSDP2, or DeepSpeed at ZeRO stage 3."""
+    plugin = getattr(accelerator.state, "deepspeed_plugin", None)
+    return str(accelerator.distributed_type.value) == "FSDP" or (plugin is not None and plugin.zero_stage == 3)
+
+
+@dataclass(slots=True, eq=False)
+class GatheringGenerator:
+    """A generator that reads the policy's modules, while the weights are whole. `model`: the policy, unwrapped."""
+
+    inner: Generator
+    model: nn.Module
+    ranks: Ranks
+
+    @property
+    def exact(self) -> bool:
+        """As the generator says."""
+        return self.inner.exact
+
+    def refresh(self, step: int) -> None:
+        """Let the generator take the weights over while they are whole."""
+        with self._gathered():
+            self.inner.refresh(step)
+
+    def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
+        """All ranks must begin together; each may end when it likes."""
+        with self._gathered():
+            yield from self.inner.generate(requests, sampling)
+
+    def close(self) -> None:
+        """Close the generator."""
+        self.inner.close()
+
+    @contextmanager
+    def _gathered(self) -> Iterator[None]:
+        # A rank that failed on its way here answers this exchange; without it the others would wait for its weights.
+        self.ranks.share(lambda: None)
+        with whole_weights(self.model):
+            yield
+
+
+@contextmanager
+def whole_weights(model: nn.Module) -> Iterator[None]:
+    """All weights of a sharded model on every rank, in place; nothing to do for one that is not sharded.
+
+    Every rank must enter it at the same point. Weights must not be changed inside.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_unsharded(model))
+        stack.enter_context(_zero3_gathered(model))
+        yield
+
+
+@contextmanager
+def _unsharded(model: nn.Module) -> Iterator[None]:
+    """FSDP2: unshard every group, and keep forwards from sharding it again."""
+    from torch.distributed.fsdp import FSDPModule
+
+    modules = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    groups = [group for module in modules for group in _groups(module)]
+    before = [group.post_forward_mesh_info for group in groups]
+    try:
+        for module in modules:
+            module.unshard()
+            module.set_reshard_after_forward(False, recurse=False)
+        yield
+    finally:
+        for group, mesh in zip(groups, before, strict=True):
+            group.post_forward_mesh_info = mesh
+        for module in modules:
+            module.reshard()
+
+
+def _groups(module: Any) -> Sequence[Any]:
+    # FSDP2 has no public way to read what set_reshard_after_forward() sets.
+    state = module._get_fsdp_state()
+    found = state._fsdp_param_groups if hasattr(state, "_fsdp_param_groups") else [state._fsdp_param_group]
+    return [group for group in found if group is not None]
+
+
+@contextmanager
+def _zero3_gathered(model: nn.Module) -> Iterator[None]:
+    """DeepSpeed ZeRO-3: gather all parameters, with the hooks off that would partition them after each layer."""
+    parameters = [parameter for parameter in model.parameters() if hasattr(parameter, "ds_id")]
+    if not parameters:
+        yield
+        return
+    import deepspeed
+
+    hooks = [(module, module._forward_pre_hooks, module._forward_hooks) for module in model.modules()]
+    with deepspeed.zero.GatheredParameters(parameters):
+        try:
+            for module, *_ in hooks:
+                module._forward_pre_hooks, module._forward_hooks = OrderedDict(), OrderedDict()
+            yield
+        finally:
+            for module, before, after in hooks:
+                module._forward_pre_hooks, module._forward_hooks = before, after
