@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .statistics import Statistic, extreme, token_mean
+from .statistics import Statistic, extreme
 
 SAMPLER_MODES = ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
 LEVELS = ("token", "sequence")
@@ -25,19 +25,29 @@ def policy_ratio(logp: Tensor, old: Tensor, mask: Tensor, level: str) -> Tensor:
 
 
 def sampler_ratio(
-    old: Tensor, sampled: Tensor, mask: Tensor, *, mode: str, clip_min: float | None, clip_max: float | None
+    old: Tensor,
+    sampled: Tensor,
+    mask: Tensor,
+    *,
+    mode: str,
+    clip_min: float | None,
+    clip_max: float | None,
+    geometric: bool = False,
 ) -> Tensor:
     """The trained policy over the engine that sampled, within bounds.
 
-    old, sampled, mask: (B, C). Returns (B, C) in token modes, (B, 1) in sequence modes: the product over active tokens.
-    A NaN (the engine gave no log-prob) counts as ratio 1. `*_truncate` clips to the bounds, `*_mask` makes ratios
-    outside them 0; None = no bound. Raises ValueError on another mode.
+    old, sampled, mask: (B, C). Returns (B, C) in token modes, (B, 1) in sequence modes: the product over active tokens,
+    or, if `geometric`, their geometric mean, which does not grow with length (as GSPO's ratio, arXiv 2507.18071). A NaN
+    (the engine gave no log-prob) counts as ratio 1. `*_truncate` clips to the bounds, `*_mask` makes ratios outside
+    them 0; None = no bound. Raises ValueError on another mode.
     """
     if mode not in SAMPLER_MODES:
         raise ValueError(f"unknown vllm_importance_sampling_mode {mode!r}: choose one of {', '.join(SAMPLER_MODES)}.")
     level, action = mode.split("_")
     log_ratio = torch.nan_to_num((old - sampled) * mask, nan=0.0)
-    ratio = (log_ratio if level == "token" else log_ratio.sum(-1, keepdim=True)).exp()
+    if level == "sequence":
+        log_ratio = log_ratio.sum(-1, keepdim=True) / (row_length(mask) if geometric else 1.0)
+    ratio = log_ratio.exp()
     if action == "truncate":
         return ratio if clip_min is None and clip_max is None else ratio.clamp(min=clip_min, max=clip_max)
     low = -torch.inf if clip_min is None else clip_min
@@ -45,22 +55,26 @@ def sampler_ratio(
     return torch.where((ratio >= low) & (ratio <= high), ratio, 0.0)
 
 
-def sampler_statistics(old: Tensor, sampled: Tensor, ratio: Tensor, mask: Tensor) -> dict[str, Statistic]:
+def sampler_statistics(
+    old: Tensor, sampled: Tensor, ratio: Tensor, mask: Tensor, rows: Tensor | None = None
+) -> dict[str, Statistic]:
     """How far the sampling engine is from the policy, under TRL's names; tokens it gave no log-prob are left out.
 
-    ratio: what `sampler_ratio` gave for the same old, sampled and mask.
+    ratio: what `sampler_ratio` gave for the same old, sampled, mask. `rows`: (B,) bool, those to look at; None = all.
     """
+    if rows is None:
+        rows = torch.ones(len(mask), dtype=torch.bool, device=mask.device)
+    active = mask.bool() & rows[:, None]
     gap = (old - sampled).abs()
-    known = mask.bool() & ~gap.isnan()
+    known = active & ~gap.isnan()
     gap = torch.where(known, gap, 0.0)
-    rows = ratio.shape[1] == 1
-    counted = torch.ones_like(ratio, dtype=torch.bool) if rows else mask.bool()
+    counted = rows[:, None] if ratio.shape[1] == 1 else active
     prefix = "sampling/importance_sampling_ratio"
     return {
         "sampling/sampling_logp_difference/mean": Statistic("mean", gap.sum(), known.sum()),
         "sampling/sampling_logp_difference/max": extreme("max", gap, known),
         f"{prefix}/min": extreme("min", ratio, counted),
-        f"{prefix}/mean": token_mean(ratio, mask),
+        f"{prefix}/mean": Statistic("mean", (ratio * counted).sum(), counted.sum()),
         f"{prefix}/max": extreme("max", ratio, counted),
     }
 

@@ -26,6 +26,11 @@ class Statistic:
     value: Tensor
     count: Tensor
 
+    def joined(self, other: Statistic) -> Statistic:
+        """The statistic of both shares together; `other` is of the same kind."""
+        join = {"min": torch.fmin, "max": torch.fmax}.get(self.kind, torch.add)
+        return Statistic(self.kind, join(self.value, other.value), self.count + other.count)
+
 
 def token_mean(values: Tensor, mask: Tensor, rows: Tensor | None = None) -> Statistic:
     """Mean over the active tokens of (B, C) values, or over the rows of (B, 1) values, which hold one a sequence.

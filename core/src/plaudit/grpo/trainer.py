@@ -168,8 +168,7 @@ class GRPOTrainer(RecordingTrainer):
         )
         result = with_balance(result, stats, self.balance, scale.accumulation)
         more = {"skipped_rows": skipped_rows(stats)} if skips else {}
-        if self._mode == "eval" or self.source.position % self.args.steps_per_generation == 0:
-            more |= self.sampler.take(self._mode)
+        more |= self.sampler.take(self._mode, self.source)
         self.windows[self._mode].add_statistics({**result.statistics, **more})
         if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)

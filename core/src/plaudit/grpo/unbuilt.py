@@ -10,20 +10,9 @@ from typing import Any
 
 from .checks import ConfigError
 
-_VLLM = "generation with vLLM is not built yet; leave it out, and transformers generates"
-_RATIO = "it corrects for vLLM, which is not built yet; leave it out, transformers samples from the policy itself"
 _BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
 
 UNBUILT: dict[str, str] = {
-    "vllm_model_impl": _VLLM,
-    "vllm_enable_sleep_mode": _VLLM,
-    "vllm_gpu_memory_utilization": _VLLM,
-    "vllm_max_model_length": _VLLM,
-    "vllm_tensor_parallel_size": _VLLM,
-    "vllm_importance_sampling_correction": _RATIO,
-    "vllm_importance_sampling_mode": _RATIO,
-    "vllm_importance_sampling_clip_max": _RATIO,
-    "vllm_importance_sampling_clip_min": _RATIO,
     "use_transformers_continuous_batching": _BATCHING,
     "transformers_continuous_batching_config": _BATCHING,
     "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",

@@ -37,6 +37,11 @@ class Writer(Protocol):
         ...
 
     @property
+    def generator(self) -> Generator:
+        """Who writes the completions."""
+        ...
+
+    @property
     def late_columns(self) -> bool:
         """Whether it adds columns to the rows, so that scoring can only begin when all is written."""
         ...

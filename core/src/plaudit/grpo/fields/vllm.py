@@ -1,5 +1,6 @@
 """Fields about generation with vLLM and the correction for its numerics."""
 
+# ruff: noqa: RUF009  (option() only wraps dataclasses.field, which the rule does not see)
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -45,4 +46,8 @@ class VLLMFields:
     )
     vllm_importance_sampling_clip_max: float | None = option(3.0, "Upper bound of that ratio; None = no bound.")
     vllm_importance_sampling_clip_min: float | None = option(None, "Lower bound of that ratio; None = no bound.")
+    vllm_importance_sampling_geometric_mean: bool = option(
+        False,
+        "In the sequence modes, take the geometric mean of the tokens' ratios; their product punishes length.",
+    )
     vllm_importance_sampling_cap: float | None = option(None, "Old name of vllm_importance_sampling_clip_max.")
