@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from plaudit.errors import PlauditError, UsageError
+from plaudit.errors import UsageError
 from plaudit.plugins.component import REWARD_CONTRACT
 from plaudit.plugins.remote import FORMAT
 from plaudit.scoring.awaiting import submitted, table_of
@@ -17,12 +16,11 @@ from plaudit.scoring.scorer import Scorer
 from plaudit.scoring.session import ScoringSession
 from plaudit.scoring.spec import RewardSpec
 from plaudit.scoring.table import ScoreTable
+from plaudit.scoring.web import WebLimits, web_app
 from plaudit.types import Rollout, Row
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _NOT_SENT = frozenset({"trainer_state", "log_extra", "log_metric"})
 
@@ -31,7 +29,7 @@ class RewardServer:
     """Scores for remote trainers. One scorer a reward; a request's rollouts of granularity rollout are scored apart."""
 
     def __init__(
-        self, specs: Sequence[RewardSpec], *, token: str | None = None, max_mb: int = 64, max_rollouts: int = 4096
+        self, specs: Sequence[RewardSpec], *, limits: WebLimits | None = None, max_rollouts: int = 4096
     ) -> None:
         for spec in specs:
             live = sorted({"environments", "trainer_state"} & spec.reward.component.signature.required)
@@ -40,19 +38,12 @@ class RewardServer:
                     f"reward '{spec.name}' needs {live[0]}, which stays with the trainer; it cannot be served"
                 )
         self._scorers = {spec.name: Scorer([spec], max_unscored_share=None) for spec in specs}
-        self._token = token
-        self._max_mb = max_mb
+        self._limits = limits or WebLimits()
         self._max_rollouts = max_rollouts
 
     def app(self) -> web.Application:
         """The aiohttp application."""
-        from aiohttp import web
-
-        @web.middleware
-        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._guard(request, handler)
-
-        app = web.Application(client_max_size=self._max_mb * 2**20, middlewares=[guard])
+        app = web_app(self._limits)
         app.router.add_get("/health", self._health)
         app.router.add_get("/rewards/{name}", self._describe)
         app.router.add_post("/rewards/{name}", self._score)
@@ -67,19 +58,6 @@ class RewardServer:
     async def _life(self, _: web.Application) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(self.close)
-
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The token on all but /health; deliberate errors as 400 with their message."""
-        from aiohttp import web
-
-        if self._token is not None and request.path != "/health":
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self._token.encode()):
-                raise web.HTTPUnauthorized(text="a bearer token is needed")
-        try:
-            return await handler(request)
-        except PlauditError as error:
-            raise web.HTTPBadRequest(text=str(error)) from error
 
     async def _health(self, _: web.Request) -> web.Response:
         from aiohttp import web
