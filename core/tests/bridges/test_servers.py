@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -175,6 +176,7 @@ def test_an_environment_without_tasks_is_refused():
         ("serve ./counting.py:Counter --protocol ors --data nothing.jsonl", "nothing.jsonl"),
     ],
 )
-def test_wrong_command_lines_are_refused(line, says, capsys):
+def test_wrong_command_lines_are_refused(line, says, capsys, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parent)
     assert main(line.split()) == 2
     assert says in capsys.readouterr().err
