@@ -141,20 +141,6 @@ class Jobs:
         if job.attempt is not None:
             self._executor(job).cancel(job.attempt)
 
-    def run_all(self, jobs: list[Job], *, wait_s: float) -> None:
-        """Submit jobs and wait until all have ended, at most `wait_s`; what has not is cancelled."""
-        done = threading.Semaphore(0)
-        until = time.monotonic() + wait_s
-        for job in jobs:
-            job.then = _also(job.then, done)
-            self.submit(job)
-        for _ in jobs:
-            if not done.acquire(timeout=max(until - time.monotonic(), 0.0)):
-                break
-        for job in jobs:
-            if job in self._open:
-                self.cancel(job)
-
     def wait(self, awaitable: Any) -> Any:
         """Run what a synchronous function returned to be awaited, on the loop; blocks the calling thread."""
         import asyncio
@@ -189,13 +175,3 @@ class Jobs:
         # A class is called on a thread, whatever its instances may be.
         on_loop = is_coroutine_function(job.function) and not inspect.isclass(job.function)
         return self._loop if on_loop else self._threads
-
-
-def _also(then: Callable[[JobResult], None], done: threading.Semaphore) -> Callable[[JobResult], None]:
-    def both(result: JobResult) -> None:
-        try:
-            then(result)
-        finally:
-            done.release()
-
-    return both

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +20,11 @@ _log = logging.getLogger("plaudit.rollout")
 
 @dataclass(slots=True, eq=False)
 class _Instances:
-    """All that are alive, by identity, and those of them that no rollout holds."""
+    """All that are alive, by identity; those of them that no rollout holds; the closing of what was given up."""
 
     alive: dict[int, tuple[EnvironmentKind, Any]] = field(default_factory=dict)
     idle: dict[EnvironmentKind, list[Any]] = field(default_factory=dict)
+    closing: list[threading.Event] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -61,7 +63,9 @@ class EnvironmentPool:
                 return
             del self._instances.alive[id(instance)]
         if kind.closes:
-            self._jobs.submit(_closing(kind, instance))
+            job, done = _closing(kind, instance)
+            self._instances.closing = [*(one for one in self._instances.closing if not one.is_set()), done]
+            self._jobs.submit(job)
 
     def close(self) -> None:
         """Close every instance, all at once. The pool can be used again, and makes new ones."""
@@ -79,21 +83,30 @@ def _close(instances: _Instances, jobs: Jobs) -> None:
         to_close = [one for one in instances.alive.values() if one[0].closes]
         instances.alive.clear()
         instances.idle.clear()
-    if not to_close:
-        return
+        under_way, instances.closing = instances.closing, []
     if jobs.closed:
         for kind, instance in to_close:
             _close_here(kind, instance)
         return
-    jobs.run_all([_closing(kind, instance) for kind, instance in to_close], wait_s=CLOSE_S)
+    for kind, instance in to_close:
+        job, done = _closing(kind, instance)
+        under_way.append(done)
+        jobs.submit(job)
+    until = time.monotonic() + CLOSE_S
+    for done in under_way:
+        done.wait(max(until - time.monotonic(), 0.0))
 
 
-def _closing(kind: EnvironmentKind, instance: Any) -> Job:
+def _closing(kind: EnvironmentKind, instance: Any) -> tuple[Job, threading.Event]:
+    """The call of its close, and what is set when that has ended."""
+    done = threading.Event()
+
     def closed(result: JobResult) -> None:
+        done.set()
         if result.failure is not None:
             _log.warning("%s: close failed: %s", kind.label, result.failure.message)
 
-    return Job(instance.close, {}, f"close of {kind.label}", JobPolicy(CLOSE_S), closed)
+    return Job(instance.close, {}, f"close of {kind.label}", JobPolicy(CLOSE_S), closed), done
 
 
 def _close_here(kind: EnvironmentKind, instance: Any) -> None:
