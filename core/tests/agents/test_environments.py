@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import ClassVar
 
 import pytest
 from datasets import Dataset
@@ -21,7 +22,7 @@ from scripted import Keep, call, chat_rows, make_trainer, turns_of
 class Counter:
     """Counts up to a target that it draws itself."""
 
-    made: list = []
+    made: ClassVar[list] = []
 
     def __init__(self):
         self.closed = 0

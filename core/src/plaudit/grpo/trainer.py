@@ -69,6 +69,7 @@ class GRPOTrainer(RecordingTrainer):
     ) -> None:
         args = args or GRPOConfig(output_dir=default_output_dir(model))
         refuse_unbuilt(args)
+        assembly.sampling_options(args)  # says now what it will refuse
         self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
         check_vllm(args, assembly.sampling_options(args), converses=self.agents.converse)
         specs, train_dataset, eval_dataset = check_inputs(
@@ -99,6 +100,8 @@ class GRPOTrainer(RecordingTrainer):
         # Each rank draws its own completions.
         set_seed(args.seed, device_specific=True)
         self.world = World(self.accelerator)
+        # TRL's names, which rollout functions read.
+        self.num_generations, self.num_generations_eval = args.num_generations, generations_in_evaluation(args)
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
         self.balance = balance_coefficient(args, self.model)
