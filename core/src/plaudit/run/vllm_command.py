@@ -118,8 +118,8 @@ def _devices(served: Served) -> list[str]:
     needed = served.servers * served.tensor_parallel
     if len(visible) < needed:
         raise UsageError(
-            f"{served.servers} servers on {served.tensor_parallel} GPUs each need {needed}, and {len(visible)} are visible; "
-            "lower --servers or --tensor-parallel"
+            f"{served.servers} servers on {served.tensor_parallel} GPUs each need {needed}, and {len(visible)} are "
+            "visible; lower --servers or --tensor-parallel"
         )
     return visible
 
