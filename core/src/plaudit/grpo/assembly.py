@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from ..rollout.options import ExtraOptions, resolve
+from ..rollout.options import ExtraOptions
 from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.stopping import end_tokens
 from ..rollout.structured import StructuredOutput
-from ..rollout.transformers_generator import TransformersGenerator
 from ..rollout.vllm_sampling import vllm_sampling
 from ..scoring.scorer import Scorer
 from .agent_writer import agent_writer
 from .agents import Agents
 from .collecting import Collected, Collector
 from .colocating import build_colocated_generator
+from .local_generation import build_transformers_generator, check_transformers_sampling
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
 from .prompts import PromptCodec
@@ -24,7 +26,7 @@ from .reference_model import Annotator, Reference
 from .rollout_function import FunctionWriter
 from .sampler import IndexedRows, PromptSampler, Rows
 from .serving import build_overlap, build_server_generator, generates_by_server
-from .sharding import GatheringGenerator, shards_weights
+from .sharding import prepare_frozen, shards_weights, whole_weights
 from .source import RolloutSource, Schedule
 from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
@@ -45,7 +47,7 @@ def sampling_options(args: Any) -> SamplingOptions:
     if args.use_vllm:
         vllm_sampling(sampling, ())
     else:
-        resolve(sampling)
+        check_transformers_sampling(args, sampling)
     return sampling
 
 
@@ -60,6 +62,7 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
         scale=args.scale_rewards,
         mask_truncated=args.mask_truncated_completions,
         keep_texts=args.log_completions,
+        writing=partial(whole_weights, model, ranks) if shards_weights(ranks.accelerator) else nullcontext,
     )
 
 
@@ -88,8 +91,7 @@ def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Gene
         return build_server_generator(args, model, tokenizer, ranks)
     if args.use_vllm:
         return build_colocated_generator(args, model, tokenizer, sampling_options(args))
-    generator = TransformersGenerator(model, tokenizer)
-    return GatheringGenerator(generator, model, ranks) if shards_weights(ranks.accelerator) else generator
+    return build_transformers_generator(args, model, tokenizer)
 
 
 def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None:
@@ -100,7 +102,7 @@ def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None
         return Reference(TokenScorer(model, temperature=args.temperature))
     frozen = frozen_copy(model)
     scorer = TokenScorer(frozen, temperature=args.temperature)
-    return Reference(scorer, accelerator.prepare_model(frozen, evaluation_mode=True))
+    return Reference(scorer, prepare_frozen(accelerator, frozen))
 
 
 def build_source(

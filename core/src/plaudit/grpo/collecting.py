@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,7 @@ class Collector:
     """Turns rows into scored rollouts.
 
     `mask_truncated`: nothing is learnt from a completion that was cut off. `keep_texts`: reports carry the texts.
+    `writing`: entered while completions are written, by all ranks together; makes a sharded policy whole.
     """
 
     writer: Writer
@@ -97,6 +99,7 @@ class Collector:
     scale: Scale = "group"
     mask_truncated: bool = False
     keep_texts: bool = False
+    writing: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def collect(
         self,
@@ -156,19 +159,23 @@ class Collector:
         work = Assignment(rows, self.sampling, num_generations, mode, step, trainer_state)
         before: list[Rollout] = []
         if self.writer.late_columns:
-            before = self.writer.write(work, lambda rollout: None)
+            before = self._write(work, lambda rollout: None)
             rows = [rollout.row for rollout in before]
         session = self.scorer.open(rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
         try:
             for rollout in before:
                 session.submit(rollout)
-            written = tuple(before or self.writer.write(work, session.submit))
+            written = tuple(before or self._write(work, session.submit))
             if beside_scoring is not None:
                 beside_scoring(written)
         except BaseException:
             session.cancel()
             raise
         return Writing(written, session, num_generations, step)
+
+    def _write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
+        with self.writing():
+            return self.writer.write(work, finished)
 
     def _conclude(self, writing: Writing) -> Report:
         try:

@@ -5,13 +5,16 @@ Every exchange is a gather of one object, so that a rank that fails can answer w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import PlauditError
 
 T = TypeVar("T")
+_FAILED = "plaudit/failed"
+_TOLD = "_plaudit_all_ranks_know"
 
 
 class PeerError(PlauditError):
@@ -54,7 +57,9 @@ class Ranks:
         except PeerError:
             raise
         except BaseException as error:
-            self._send(Failed(f"{type(error).__name__}: {error}"))
+            with suppress(RuntimeError):
+                self._send(Failed(f"{type(error).__name__}: {error}"))
+            setattr(error, _TOLD, True)
             raise
         return self._exchange(mine)
 
@@ -68,6 +73,31 @@ class Ranks:
         """What the first rank gave. Raises PeerError when another failed meanwhile."""
         return value if self.size == 1 else self._exchange(value)[0]
 
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Around work whose exchanges are tensors (forward, backward): a rank that fails there cannot answer.
+
+        It leaves word of its error in the store of the process group. When it has gone, the others' exchanges break,
+        and they raise PeerError with that word.
+        """
+        if self.size == 1:
+            yield
+            return
+        try:
+            yield
+        except PlauditError:
+            raise  # all ranks raise these together
+        except Exception as error:
+            if getattr(error, _TOLD, False):
+                raise
+            told = _word_of_failure()
+            if told is not None:
+                raise PeerError(f"rank {told}") from error
+            if _is_broken_exchange(error):
+                raise PeerError(f"another rank ended, and its own output says why ({error})") from error
+            _leave_word(f"{self.index} failed, and the others cannot go on without it: {type(error).__name__}: {error}")
+            raise
+
     def _exchange(self, value: T) -> list[T]:
         everyone = self._send(value)
         for rank, found in enumerate(everyone):
@@ -79,3 +109,31 @@ class Ranks:
         from accelerate.utils import gather_object
 
         return gather_object([value])
+
+
+def _store() -> Any:
+    # torch has no public way to reach the store that every process group brings.
+    from torch.distributed import distributed_c10d
+
+    return distributed_c10d._get_default_store()
+
+
+def _leave_word(message: str) -> None:
+    with suppress(Exception):
+        _store().set(_FAILED, message)
+
+
+def _word_of_failure() -> str | None:
+    """What the first rank that failed said; None when none did, or when nobody can tell."""
+    with suppress(Exception):
+        store = _store()
+        if store.check([_FAILED]):
+            return str(store.get(_FAILED).decode())
+    return None
+
+
+def _is_broken_exchange(error: Exception) -> bool:
+    from torch.distributed import DistBackendError, DistNetworkError
+
+    named = isinstance(error, (DistBackendError, DistNetworkError))
+    return named or (isinstance(error, RuntimeError) and ("gloo" in str(error) or "Connection" in str(error)))

@@ -78,7 +78,8 @@ class RecordingTrainer(Trainer):
         checkpoint = checkpoint_to_resume(self, resume_from_checkpoint)
         self.source.restart()
         try:
-            result = super().train(checkpoint, trial, ignore_keys_for_eval)
+            with self.source.collector.ranks.guarded():
+                result = super().train(checkpoint, trial, ignore_keys_for_eval)
         finally:
             self.source.collector.writer.rest()
         # The Trainer's own is the mean since a resume.

@@ -8,14 +8,15 @@ from ..errors import UsageError
 
 
 def refuse_parallelism(trainer: Any) -> None:
-    """Raise UsageError on a way of spreading the model over devices that rollouts cannot be generated with yet."""
-    for asked, name in (
-        (trainer.is_fsdp_enabled, "FSDP"),
-        (trainer.is_deepspeed_enabled, "DeepSpeed"),
-        (trainer.args.n_gpu > 1, "DataParallel (several GPUs in one process)"),
-    ):
-        if asked:
-            raise UsageError(f"{name} is not built yet; launch one process a GPU with torchrun or accelerate (DDP)")
+    """Raise UsageError on a way of spreading the model over devices that rollouts cannot be generated with."""
+    args, plugin = trainer.args, getattr(trainer.accelerator.state, "fsdp_plugin", None)
+    if plugin is not None and plugin.fsdp_version != 2:
+        raise UsageError("FSDP version 1 cannot be generated with; set version to 2 in fsdp_config")
+    if args.n_gpu > 1:
+        raise UsageError(
+            f"one process sees {args.n_gpu} GPUs, and DataParallel cannot be generated with; launch one process a GPU "
+            "with torchrun or accelerate, or show this one a single GPU (CUDA_VISIBLE_DEVICES=0)"
+        )
 
 
 def check_groups(args: Any, scorer: Any) -> None:

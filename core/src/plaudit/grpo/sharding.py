@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
 from .ranks import Ranks
 
 
@@ -24,47 +22,23 @@ def shards_weights(accelerator: Any) -> bool:
     return str(accelerator.distributed_type.value) == "FSDP" or (plugin is not None and plugin.zero_stage == 3)
 
 
-@dataclass(slots=True, eq=False)
-class GatheringGenerator:
-    """A generator that reads the policy's modules, while the weights are whole. `model`: the policy, unwrapped."""
+def prepare_frozen(accelerator: Any, model: nn.Module) -> nn.Module:
+    """A model that is not trained, spread over the ranks as the policy is."""
+    if str(accelerator.distributed_type.value) == "FSDP":
+        from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 
-    inner: Generator
-    model: nn.Module
-    ranks: Ranks
-
-    @property
-    def exact(self) -> bool:
-        """As the generator says."""
-        return self.inner.exact
-
-    def refresh(self, step: int) -> None:
-        """Let the generator take the weights over while they are whole."""
-        with self._gathered():
-            self.inner.refresh(step)
-
-    def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
-        """All ranks must begin together; each may end when it likes."""
-        with self._gathered():
-            yield from self.inner.generate(requests, sampling)
-
-    def close(self) -> None:
-        """Close the generator."""
-        self.inner.close()
-
-    @contextmanager
-    def _gathered(self) -> Iterator[None]:
-        # A rank that failed on its way here answers this exchange; without it the others would wait for its weights.
-        self.ranks.share(lambda: None)
-        with whole_weights(self.model):
-            yield
+        return fsdp2_prepare_model(accelerator, model)
+    return accelerator.prepare_model(model, evaluation_mode=True)
 
 
 @contextmanager
-def whole_weights(model: nn.Module) -> Iterator[None]:
+def whole_weights(model: nn.Module, ranks: Ranks) -> Iterator[None]:
     """All weights of a sharded model on every rank, in place; nothing to do for one that is not sharded.
 
-    Every rank must enter it at the same point. Weights must not be changed inside.
+    Every rank must enter it at the same point, and leaves it when it likes. Weights must not be changed inside.
     """
+    # A rank that failed on its way here answers this exchange; without it the others would wait for its weights.
+    ranks.share(lambda: None)
     with ExitStack() as stack:
         stack.enter_context(_unsharded(model))
         stack.enter_context(_zero3_gathered(model))

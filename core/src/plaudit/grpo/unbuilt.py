@@ -10,13 +10,7 @@ from typing import Any
 
 from .checks import ConfigError
 
-_BATCHING = "continuous batching is not built yet; leave it out, the built-in decode loop batches by itself"
-
 UNBUILT: dict[str, str] = {
-    "use_transformers_continuous_batching": _BATCHING,
-    "transformers_continuous_batching_config": _BATCHING,
-    "cache_implementation": "the decode loop keeps its own key-value cache; leave it out",
-    "ds3_gather_for_generation": "DeepSpeed ZeRO-3 is not built yet; leave it out",
     "log_multimodal": "images are not built yet; leave it out",
 }
 """Field name to what is missing and what to do."""
