@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from plaudit.errors import ContractError, UsageError
+from plaudit.grpo.agents import plan_agents
 from scripted import Keep, chat_rows, make_model, make_tokenizer
 
 ROWS = [{"prompt": f"say {place}", "answer": str(place)} for place in range(4)]
@@ -87,7 +88,7 @@ def test_the_mask_of_the_environment_counts_and_conversations_are_passed_as_they
             trainer.processing_class,
             prompts,
             4,
-            env_mask=lambda texts, ids: [[0] + [1] * (len(one) - 1) for one in ids],
+            env_mask=lambda _, ids: [[0] + [1] * (len(one) - 1) for one in ids],
         )
 
     rows = chat_rows()
@@ -167,8 +168,6 @@ def test_what_it_must_not_return(tmp_path, change, message):
 
 def test_it_writes_whole_rollouts_so_nothing_stands_beside_it(tmp_path):
     with pytest.raises(UsageError, match="leave tools and environment_factory out"):
-        from plaudit.grpo.agents import plan_agents
-
         plan_agents([print], None, print)
     with pytest.raises(UsageError, match="rollout_func is a str"):
         make(tmp_path, "name", Keep())

@@ -63,6 +63,9 @@ class Dialogue:
             return []
         message, calls = self.chat.parse(ids)
         self.messages.append(message)
+        if self.finish_reason == "length":
+            # A call that was cut off is not the model's mistake.
+            calls = [call for call in calls if call.error is None]
         return calls if self.tools else []
 
     def add_answers(self, answers: Sequence[Message]) -> bool:
