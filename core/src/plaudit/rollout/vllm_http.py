@@ -29,6 +29,10 @@ class Unreachable(VLLMServerError):
     """No answer, or one that says "not now" (429, 5xx): worth another try."""
 
 
+class TimedOut(Unreachable):
+    """No answer in the time that there was."""
+
+
 class Refused(VLLMServerError):
     """An answer that another try would not change (4xx). `status`: its code."""
 
@@ -80,7 +84,7 @@ class HttpLoop:
             ) as answer:
                 text = await answer.text()
         except TimeoutError:
-            raise Unreachable(f"{method} {url}: no answer in {timeout_s:g} s") from None
+            raise TimedOut(f"{method} {url}: no answer in {timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{method} {url}: {str(error) or type(error).__name__}") from error
         if answer.status == 429 or answer.status >= 500:

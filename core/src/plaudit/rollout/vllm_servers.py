@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .vllm_http import HttpLoop, Unreachable, VLLMServerError
+from .vllm_http import HttpLoop, TimedOut, Unreachable, VLLMServerError
 from .vllm_startup import PROBE_S, START_HINT, wait_until_ready
 
 State = Literal["up", "lost", "stale"]
 VERSION_PREFIX = "plaudit-"
 ATTEMPTS = 8
+TIMEOUTS = 3  # a completion that takes too long costs more than one that fails
 # What vLLM decodes at once unless told otherwise; more would only wait there.
 IN_FLIGHT = 256
 POLL_S = 0.05
@@ -92,9 +94,9 @@ class ServerPool:
         Raises VLLMServerError when no server can be reached for `timeout_s`, or this request fails too often;
         vllm_http.Refused when a server calls the request itself wrong.
         """
-        failed = 0
+        failed: Counter[Server] = Counter()
         while True:
-            server = await self._acquire()
+            server = await self._acquire(failed)
             try:
                 found = await self._ask(server, body)
                 if self.version is None or await self._version(server) == self.version:
@@ -102,13 +104,14 @@ class ServerPool:
                 self._lose(server, "it restarted, and has other weights than the run's")
             except Unreachable as error:
                 self._lose(server, str(error))
-                failed += 1
-                if failed == ATTEMPTS:
+                failed[server] += 1
+                tried = failed.total()
+                if tried >= (TIMEOUTS if isinstance(error, TimedOut) else ATTEMPTS):
                     raise VLLMServerError(
-                        f"a completion failed {failed} times on the vLLM servers ({self._names()}), last: {error}. "
+                        f"a completion failed {tried} times on the vLLM servers ({self._names()}), last: {error}. "
                         "See the server's log"
                     ) from error
-                await asyncio.sleep(min(POLL_S * 2**failed, LONGEST_PAUSE_S))
+                await asyncio.sleep(min(POLL_S * 2**tried, LONGEST_PAUSE_S))
             finally:
                 server.load -= 1
 
@@ -126,15 +129,15 @@ class ServerPool:
             raise Unreachable(f"POST {url} ended early ({choice['finish_reason']})")
         return choice
 
-    async def _acquire(self) -> Server:
-        """The least loaded server that is up, with its load raised; waits for one."""
+    async def _acquire(self, failed: Counter[Server]) -> Server:
+        """The least loaded server that is up, with its load raised; waits for one. Those that `failed` come last."""
         while True:
             if self.failure is not None:
                 raise self.failure
             up = [server for server in self.servers if server.state == "up"]
             if up:
                 self._dark_since = None
-                server = min(up, key=lambda one: (one.load, one.index))
+                server = min(up, key=lambda one: (failed[one], one.load, one.index))
                 if server.load < IN_FLIGHT:
                     server.load += 1
                     return server
