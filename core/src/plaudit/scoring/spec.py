@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from plaudit.errors import UsageError
 from plaudit.plugins.component import CallSignature, Component, Reward, reward_of
 from plaudit.plugins.declare import Executor, Granularity, OnError, declare
 from plaudit.scoring.schedules import Schedule, as_schedule
-from plaudit.types import Rollout
+from plaudit.types import Rollout, completion_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,22 @@ def unique_names(specs: Sequence[RewardSpec]) -> list[RewardSpec]:
 def environment_spec(environment: type, *, method: str = "get_reward", **more: Any) -> RewardSpec:
     """The reward that an environment class gives its own rollouts: weight 1, named after the class, one call a rollout.
 
-    It abstains on rollouts of any other class (exact type). Sync `get_reward` runs on threads, async on the loop.
+    It abstains on rollouts of any other class (exact type). Sync `get_reward` runs on threads, async on the loop. One
+    that takes `completion` is given the text of the model's last turn.
     """
     function = getattr(environment, method)
     is_async = _is_coroutine_function(function)
+    reads = "completion" in inspect.signature(function).parameters
+
+    def asked(completions: Any, environments: list[Any]) -> Any:
+        given = {"completion": completion_text(completions[0])} if reads else {}
+        return getattr(environments[0], method)(**given)
 
     async def ask_async(completions: Any, environments: list[Any]) -> list[Any]:
-        return [await getattr(environments[0], method)()]
+        return [await asked(completions, environments)]
 
     def ask(completions: Any, environments: list[Any]) -> list[Any]:
-        return [getattr(environments[0], method)()]
+        return [asked(completions, environments)]
 
     names = frozenset({"completions", "environments"})
     component = Component(
@@ -134,8 +141,6 @@ def _spec(given: RewardLike) -> RewardSpec:
 
 
 def _is_coroutine_function(function: Any) -> bool:
-    import inspect
-
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function)

@@ -12,7 +12,8 @@ from ...errors import UsageError
 def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
     """`{"type": "function", "function": {"name", "description", "parameters"}}`, as chat templates take it.
 
-    Read from type hints and a Google docstring with an `Args:` section; `self` is left out. Raises UsageError that
+    Read from type hints and a Google docstring with an `Args:` section; `self` is left out. A function that carries its
+    schema as `__tool_schema__`, as the tools of remote environments do, is taken at its word. Raises UsageError that
     names the function, and what is missing.
     """
     from transformers.utils import get_json_schema
@@ -20,6 +21,8 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
 
     name = getattr(function, "__name__", type(function).__name__)
     plain = getattr(function, "__func__", function)  # a bound method: its function, whose `self` is skipped below
+    if hasattr(plain, "__tool_schema__"):
+        return dict(plain.__tool_schema__)
     _check_parameters(name, function)
     if not inspect.getdoc(plain):
         raise UsageError(

@@ -1,0 +1,105 @@
+"""Rewards of other systems by name: `verl` for a compute_score function, `nemo_gym` for a `/verify` server.
+
+TRL's reward functions need no bridge: they are named by reference (`package.module:function`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from plaudit.errors import UsageError
+from plaudit.plugins.declare import verifier
+from plaudit.plugins.resolve import resolve
+from plaudit.types import Text, Verdict
+
+from .http import JSONClient
+
+_SCORES = ("score", "acc", "reward")
+
+
+@verifier
+class VerlFunction:
+    """A verl `compute_score` as a verifier.
+
+    `function`: `package.module:name`, verl's `pkg://package.module:name`, or `./file.py:name`. `reward_kwargs`: what it
+    is called with besides. `data_source`: where rows have no such column. The reference is its `ground_truth`, the
+    column `extra_info` goes over as it is. A dict answer gives its `score`; its other numbers become metrics.
+    """
+
+    def __init__(self, function: str, reward_kwargs: Mapping[str, Any] | None = None, data_source: str = "") -> None:
+        reference = function.removeprefix("pkg://").replace("/", ".") if function.startswith("pkg://") else function
+        self._function = resolve(reference, ("reward",))[0]
+        if not callable(self._function):
+            raise UsageError(f"verl: {function!r} is a {type(self._function).__name__}; expected a function")
+        self._more = dict(reward_kwargs or {})
+        self._source = data_source
+
+    async def verify(
+        self, completion: str, reference: Any, data_source: str | None = None, extra_info: Any = None
+    ) -> Verdict:
+        """The function's score of one completion. Raises UsageError on an answer without a number."""
+        given = {"data_source": data_source or self._source, "solution_str": completion, "ground_truth": reference}
+        told = self._function(**given, extra_info=extra_info, **self._more)
+        if inspect.isawaitable(told):
+            told = await told
+        return verdict_of(told, "verl function")
+
+
+@verifier(granularity="rollout", executor="loop", deterministic=False)
+class NemoGymVerify:
+    """A NeMo-Gym resources server's `/verify` as a verifier.
+
+    `url`: of the server. The row's columns go over beside an OpenAI response that holds the completion. A masked
+    sample abstains with the server's reason; `reward_components` become metrics.
+    """
+
+    def __init__(self, url: str, timeout_s: float = 60.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"nemo_gym: url is {url!r}; expected http://host:port")
+        self._client = JSONClient(url, timeout_s)
+
+    async def verify(self, completion: str, prompt: Any = "", **columns: Any) -> Verdict:
+        """Ask the server about one completion. Raises ConnectionError when it is down, ServerError on its errors."""
+        told = await self._client.post("/verify", {**columns, **verify_request(completion, prompt)})
+        components = {name: value for name, value in (told.get("reward_components") or {}).items() if value is not None}
+        metrics = {name: float(value) for name, value in components.items()}
+        if told.get("mask_sample"):
+            why = told.get("failure_reason") or told.get("failure_kind") or "the server masked it"
+            return Verdict.abstain(str(why), metrics=metrics)
+        return Verdict(float(told["reward"]), metrics=metrics)
+
+
+def verify_request(completion: str, prompt: Text) -> dict[str, Any]:
+    """The two fields of a `/verify` request that are not columns: what was asked, and an OpenAI response."""
+    content = [{"type": "output_text", "text": completion, "annotations": []}]
+    message = {"id": "msg", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    response = {
+        "id": "resp",
+        "object": "response",
+        "created_at": 0,
+        "model": "policy",
+        "output": [message],
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return {"responses_create_params": {"input": prompt}, "response": response}
+
+
+def verdict_of(told: Any, what: str) -> Verdict:
+    """A number, bool, None, or a mapping with a score, as a Verdict. Raises UsageError on anything else."""
+    if told is None:
+        return Verdict.abstain(f"the {what} gave None")
+    if isinstance(told, Mapping):
+        name = next((one for one in _SCORES if one in told), None)
+        if name is None:
+            raise UsageError(f"the {what} gave {told!r:.80}; expected a 'score' in it")
+        others = {key: value for key, value in told.items() if key != name}
+        numbers = {key: float(value) for key, value in others.items() if isinstance(value, (int, float))}
+        texts = {key: value for key, value in others.items() if isinstance(value, str)}
+        return Verdict(float(told[name]), metrics=numbers, columns=texts)
+    if isinstance(told, (int, float)) or hasattr(told, "__float__"):
+        return Verdict(float(told))
+    raise UsageError(f"the {what} gave {told!r:.80}; expected a number or a mapping with a 'score'")
