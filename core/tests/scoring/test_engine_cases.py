@@ -24,8 +24,8 @@ ELSEWHERE = {
     "engine-scope-01": "tests/test_engine_cases.py",
     "engine-scope-03": "tests/test_engine_cases.py",
     "engine-scope-06": "environments have no parser argument: a verifier says how it extracts",
-    "engine-files-01": "reward files of the Harbor bridge",
-    "engine-files-02": "reward files of the Harbor bridge",
+    "engine-files-01": "tests/bridges/test_harbor.py",
+    "engine-files-02": "tests/bridges/test_harbor.py",
 }
 TESTS = {}
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -94,11 +94,12 @@ class HarborTask:
         return re.sub(rf"(?<![\w/.]){re.escape(self.workdir)}\b", root, text).encode()
 
 
-def harbor_tasks(*, folder: str, limit: int | None = None) -> list[dict[str, Any]]:
+def harbor_tasks(*, folder: str, limit: int | None = None, split: str = "train") -> list[dict[str, Any]]:
     """A row for each task folder below `folder`: its instruction as the prompt, `task_folder`. Raises UsageError."""
     root = Path(folder).expanduser()
-    if not root.is_dir():
-        raise UsageError(f"harbor: there is no folder {folder!r}")
+    if split != "train" or not root.is_dir():
+        what = f"folder {folder!r}" if split == "train" else f"split {split!r}; a folder of tasks is one split, train"
+        raise UsageError(f"harbor: there is no {what}")
     found = sorted(path.parent for path in root.rglob("task.toml"))[:limit]
     if not found:
         raise UsageError(f"harbor: no task.toml below {folder!r}")
