@@ -25,6 +25,7 @@ from .ranks import Ranks
 from .reference_model import Annotator, Reference
 from .rollout_function import FunctionWriter
 from .sampler import IndexedRows, PromptSampler, Rows
+from .seeing import SeeingCodec, is_processor, without_image_tokens
 from .serving import build_overlap, build_server_generator, generates_by_server
 from .sharding import prepare_frozen, shards_weights, whole_weights
 from .source import RolloutSource, Schedule
@@ -56,7 +57,9 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
     return Collector(
         writer=build_writer(args, model, tokenizer, scorer, ranks, agents),
         scorer=scorer,
-        sampling=sampling_options(args),
+        sampling=without_image_tokens(sampling_options(args), model)
+        if is_processor(tokenizer)
+        else sampling_options(args),
         ranks=ranks,
         aggregation=args.multi_objective_aggregation,
         scale=args.scale_rewards,
@@ -68,7 +71,9 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
 
 def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: Ranks, agents: Agents) -> Writer:
     """Who turns rows into rollouts."""
-    codec, generator = build_codec(args, model, tokenizer), build_generator(args, model, tokenizer, ranks)
+    codec = build_codec(args, model, tokenizer)
+    tokenizer = codec.tokenizer
+    generator = build_generator(args, model, tokenizer, ranks)
     if agents.converse:
         return agent_writer(args, model, codec, generator, scorer, ranks, agents)
     if agents.rollout_func is not None:
@@ -78,11 +83,14 @@ def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: R
 
 
 def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
-    """The tokenizer with the choices of a run, and the room that its model's context leaves for a prompt."""
+    """The tokenizer or processor with the choices of a run, and the room that its model's context leaves for a prompt."""
     limits = [context_length(model), args.vllm_max_model_length if args.use_vllm else None]
     known = [limit for limit in limits if limit is not None]
     room = min(known) - args.max_completion_length if known else None
-    return PromptCodec(tokenizer, args.chat_template_kwargs or {}, room)
+    options = args.chat_template_kwargs or {}
+    if is_processor(tokenizer):
+        return SeeingCodec(tokenizer.tokenizer, options, room, tokenizer)
+    return PromptCodec(tokenizer, options, room)
 
 
 def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Generator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PlauditError, UsageError
@@ -19,10 +20,9 @@ class Constraint:
 
     def __init__(self, structured: StructuredOutput, tokenizer: Any, end_ids: Sequence[int], vocab_size: int) -> None:
         """Raises UsageError if llguidance is missing, or the tokenizer or the grammar cannot be used."""
-        try:
-            import llguidance
-        except ImportError:
-            raise UsageError("structured output needs llguidance: pip install 'plaudit[structured]'") from None
+        check_installed()
+        import llguidance
+
         if tokenizer is None or not end_ids:
             missing = "a tokenizer" if tokenizer is None else "an end-of-sequence token"
             raise UsageError(f"structured output needs {missing}; give the generator a tokenizer that has one")
@@ -50,30 +50,44 @@ class GrammarState:
         self._bits = torch.arange(32, dtype=torch.int32)
 
     def allowed(self, scores: Tensor) -> Tensor:
-        """scores: (W, V). Returns them with -inf on every token that leads out of the grammar."""
+        """scores: (W, V). Returns them with -inf on every token that leads out of the grammar.
+
+        Raises PlauditError when the tokenizer has no token to go on with, or the grammar is too complex.
+        """
         import torch
 
-        masks = torch.full((len(self._matchers), self._words), -1, dtype=torch.int32)
+        masks = torch.zeros(len(self._matchers), self._words, dtype=torch.int32)
         for matcher, mask in zip(self._matchers, masks, strict=True):
-            # An ended completion only waits to leave the batch: any token will do.
-            if not matcher.is_stopped() or matcher.stop_reason() != "EndOfSentence":
+            if _ended(matcher):
+                mask.fill_(-1)  # it only waits to leave the batch: any token will do
+            else:
                 matcher.unsafe_compute_mask_ptr(mask.data_ptr(), mask.numel() * mask.element_size())
+                if matcher.is_error():
+                    raise PlauditError(f"structured output: no token can follow the text so far: {matcher.get_error()}")
         known = ((masks[:, :, None] >> self._bits) & 1).flatten(1).bool()[:, : scores.shape[1]].to(scores.device)
         # Rows of the model's head beyond the tokenizer's vocabulary stand for no text.
         known = torch.nn.functional.pad(known, (0, scores.shape[1] - known.shape[1]))
         return scores.masked_fill(~known, float("-inf"))
 
     def chosen(self, tokens: Sequence[int]) -> None:
-        """Move on by one token a row. Raises PlauditError when the grammar is too complex to follow."""
+        """Move on by one token a row. Raises PlauditError when the grammar is too complex."""
         for matcher, token in zip(self._matchers, tokens, strict=True):
-            if matcher.is_stopped() and matcher.stop_reason() == "EndOfSentence":
-                continue
-            if not matcher.consume_token(token):
+            if not _ended(matcher) and not matcher.consume_token(token):
                 raise PlauditError(f"structured output could not be followed: {matcher.get_error()}")
 
     def select(self, slots: Sequence[int]) -> None:
         """Keep these rows."""
         self._matchers = [self._matchers[slot] for slot in slots]
+
+
+def _ended(matcher: Any) -> bool:
+    return bool(matcher.is_stopped() and matcher.stop_reason() == "EndOfSentence")
+
+
+def check_installed() -> None:
+    """Raise UsageError if llguidance is missing."""
+    if find_spec("llguidance") is None:
+        raise UsageError("structured output needs llguidance: pip install 'plaudit[structured]'")
 
 
 def refuse_with_structured(extra: ExtraOptions) -> None:
@@ -119,4 +133,5 @@ class _Tokens:
         self.special_token_ids = sorted({*tokenizer.all_special_ids, *end_ids})
 
     def __call__(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [token for token in ids if token != self._tokenizer.unk_token_id]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .protocol import SamplingOptions
+from .structured import StructuredOutput
 
 OVERRIDES = {
     "max_new_tokens": "max_new_tokens",
@@ -39,6 +40,9 @@ class ExtraOptions:
     eta_cutoff: float = 0.0
 
 
+STRUCTURED = "structured_outputs"
+"""vLLM's name, for every generator: a mapping with one of regex, json, choice."""
+
 EXTRA_NAMES = tuple(field.name for field in fields(ExtraOptions))
 
 
@@ -51,8 +55,10 @@ def resolve(sampling: SamplingOptions) -> tuple[SamplingOptions, ExtraOptions]:
             overrides[OVERRIDES[name]] = _frozen(value)
         elif name in EXTRA_NAMES:
             extras[name] = _frozen(value)
+        elif name == STRUCTURED:
+            overrides["structured"] = StructuredOutput.of(value)
         else:
-            raise UsageError(unknown_option(name, [*OVERRIDES, *EXTRA_NAMES]))
+            raise UsageError(unknown_option(name, [*OVERRIDES, *EXTRA_NAMES, STRUCTURED]))
     if isinstance(overrides.get("stop"), str):
         overrides["stop"] = (overrides["stop"],)
     extra = ExtraOptions(**extras)

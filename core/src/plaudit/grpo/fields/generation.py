@@ -53,7 +53,9 @@ class GenerationFields:
         None, "Sample among tokens at least this share as likely as the likeliest, between 0 and 1; None = all."
     )
     generation_kwargs: dict[str, Any] | str | None = option(
-        None, "More sampling options by the names of generate(), as a dict or JSON; they win over the fields above."
+        None,
+        "More sampling options by the names of generate(), as a dict or JSON; they win over the fields above. "
+        "structured_outputs holds completions to one of {'regex': ...}, {'json': a schema}, {'choice': [...]}.",
     )
     chat_template_kwargs: dict[str, Any] | str | None = option(
         None, "Arguments for the chat template, as a dict or JSON, such as {'enable_thinking': false}."
@@ -61,7 +63,14 @@ class GenerationFields:
     repetition_penalty: float = option(
         1.0, "Above 1 makes tokens that occurred before less likely, below 1 more likely."
     )
-    cache_implementation: str | None = option(None, "Class of key-value cache that transformers generates with.")
+    max_cache_tokens: int | None = option(
+        None,
+        "Tokens of prompts and completions that the built-in generator's key-value cache may come to hold at a time; "
+        "further rows wait. None = what half of the free memory holds.",
+    )
+    cache_implementation: str | None = option(
+        None, "Key-value cache that transformers generates with: dynamic, static or quantized; None = the fastest."
+    )
     use_transformers_continuous_batching: bool = option(False, "Generate with transformers' continuous batching.")
     transformers_continuous_batching_config: dict[str, Any] | str | None = option(
         None, "Settings of continuous batching, as a dict or JSON; max_memory_percent is 0.5 unless set."
