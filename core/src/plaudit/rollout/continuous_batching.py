@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import PlauditError, UsageError
+from ..types import FinishReason
 from .options import ExtraOptions, resolve, unknown_option
 from .protocol import Generated, Request, SamplingOptions
 from .stopping import end_tokens
@@ -76,7 +77,7 @@ class ContinuousBatchingGenerator:
                 if done.error is not None:
                     raise PlauditError(f"continuous batching failed: {done.error}")
                 ids = tuple(done.generated_tokens)
-                ended = "stop" if ids[-1] in end_ids else "length"
+                ended: FinishReason = "stop" if ids[-1] in end_ids else "length"
                 yield Generated(requests[int(done.request_id)].index, ids, tuple(done.logprobs), ended)
 
     @contextmanager

@@ -53,7 +53,7 @@ class StructuredOutput:
                 close = get_close_matches(name, KINDS, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else f"it takes one of {', '.join(KINDS)}"
                 raise UsageError(f"structured output has no {name!r}; {hint}")
-        choice = given.get("choice")
+        choice: Any = given.get("choice")
         if isinstance(choice, Sequence) and not isinstance(choice, str):
             choice = tuple(choice)
         return cls(given.get("regex"), given.get("json"), choice)
