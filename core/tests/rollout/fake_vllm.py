@@ -19,9 +19,9 @@ RIGHT, WRONG = 5, 9
 class FakeVLLM:
     """One server in a thread. A completion begins with RIGHT when it has taken weights since it started, else WRONG.
 
-    The second token is the first weight times 1000, rounded. Settings may be changed at any time: `answer_s` how long a
-    completion takes, or a function of the prompt; `broken`: paths that answer (status, text); `raw_logprobs`.
-    `calls`: (path, query, body) of everything but probes.
+    The second token is the first weight times 1000, rounded. Settings may be changed at any time: `answer_s`, how long a
+    completion takes, or a function of the prompt; `broken`, paths that answer (status, text); `raw_logprobs`;
+    `top_logprobs` of each token. `calls`: (path, query, body) of everything but probes.
     """
 
     def __init__(self, port=None):
@@ -29,7 +29,7 @@ class FakeVLLM:
         self.url = f"http://127.0.0.1:{self.port}"
         self.calls, self.bodies, self.broken = [], [], {}
         self.answer_s, self.raw_logprobs, self.cancelled, self.instances = 0.0, False, 0, 0
-        self.received = {}
+        self.received, self.top_logprobs = {}, None
         self.start()
 
     # Life
@@ -143,7 +143,9 @@ class FakeVLLM:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return _completion([first, second, 1], [-0.5, -0.25, -0.125])
+        answer = _completion([first, second, 1], [-0.5, -0.25, -0.125])
+        answer["choices"][0]["logprobs"]["top_logprobs"] = [self.top_logprobs] * 3
+        return answer
 
     @property
     def first_weight(self):

@@ -159,6 +159,28 @@ def test_requests_are_spread_by_load(servers, connect):
     assert len(slow.bodies) + len(quick.bodies) == 40
 
 
+def test_candidates_of_top_k_are_told(servers, connect):
+    (server,) = servers()
+    server.top_logprobs = {"token_id:5": -0.5, "token_id:8": -1.0, "token_id:6": -9999.0}
+    generator = connect([server], candidates=True)
+    generator.refresh(0)
+    (made,) = generator.generate(PROMPTS[:1], SamplingOptions(top_k=3, top_p=0.9))
+    assert made.candidates == ((RIGHT, 8), (1, 5, 8), (1, 5, 8))
+    assert server.bodies[-1]["logprobs"] == 3
+
+
+def test_completions_fit_into_what_the_server_takes(servers, connect):
+    (server,) = servers()  # 128 tokens
+    generator = connect([server])
+    generator.refresh(0)
+    list(generator.generate([Request(0, (2,) * 126)], SAMPLING))
+    assert server.bodies[-1]["max_tokens"] == 2
+    with pytest.raises(UsageError, match="prompt of 128 tokens, but the vLLM server takes 128"):
+        list(generator.generate([Request(0, (2,) * 128)], SAMPLING))
+    with pytest.raises(UsageError, match="request 3 has an empty prompt"):
+        list(generator.generate([Request(3, ())], SAMPLING))
+
+
 # Weights
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UsageError
 from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.vllm_engine import EngineOptions, require_vllm
 from ..rollout.vllm_sampling import resolve_for_vllm
@@ -89,11 +88,6 @@ def _check_corrected(args: Any, sampling: SamplingOptions, converses: bool) -> N
         raise ConfigError(
             f"{', '.join(narrowing)} with vllm_importance_sampling_correction: log-probs are compared over the tokens "
             f"that were candidates, whose number must be bounded; set top_k=512 too, {off}"
-        )
-    if resolved.top_k and args.vllm_mode == "server":
-        raise ConfigError(
-            "top_k with vllm_importance_sampling_correction: a server does not say which tokens were candidates; use "
-            f"vllm_mode='colocate', {off}"
         )
     if resolved.top_k and converses:
         raise ConfigError(

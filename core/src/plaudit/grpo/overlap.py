@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,7 +68,8 @@ class Overlap:
         What is drawn from torch's random state is drawn here. Rewards see the trainer's state as it is now.
         """
         step = getattr(trainer_state, "global_step", 0)
-        collector.ranks.share(lambda: self.refresh(step))
+        with collector.writing():
+            collector.ranks.share(lambda: self.refresh(step))
         seed = int(torch.randint(2**62, ()).item())
         order = torch.randperm(len(rows)).tolist()
         stop = threading.Event()
@@ -76,6 +78,7 @@ class Overlap:
             collector,
             writer=StoppableWriter(collector.writer, stop),
             sampling=replace(collector.sampling, seed=seed),
+            writing=nullcontext,
         )
 
         def work() -> Writing:
@@ -146,6 +149,7 @@ class StoppableWriter:
         self._writer = writer
         self._stop = stop
         self.codec = writer.codec
+        self.generator = writer.generator
         self.late_columns = writer.late_columns
 
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:

@@ -46,6 +46,7 @@ def build_server_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) 
         group_port=args.vllm_group_port,
         backend="nccl" if args.device.type == "cuda" else "gloo",
         peers=ranks,
+        candidates=args.vllm_importance_sampling_correction,
     )
 
 
@@ -56,8 +57,8 @@ def build_overlap(args: Any, writer: Writer) -> Overlap | None:
     """
     if not args.max_staleness:
         return None
-    generator = getattr(writer, "generator", None)
-    if generator is None or writer.late_columns:
+    generator = writer.generator
+    if writer.late_columns:
         raise UsageError(
             "max_staleness: rollout_func is given the trainer, whose weights move while it would write; set "
             "max_staleness=0"

@@ -53,6 +53,11 @@ class ColocatedGenerator:
         """Tokens that prompt and completion may have together."""
         return int(self._engine.vllm_config.model_config.max_model_len)
 
+    @property
+    def together(self) -> bool:
+        """Whether ranks share an engine, so that all of them must generate at once."""
+        return self._options.tensor_parallel > 1
+
     def refresh(self, step: int) -> None:
         """Push the policy's weights if it moved since the last push; every rank must call this."""
         moved, versions = moved_since(self._model, self._versions)

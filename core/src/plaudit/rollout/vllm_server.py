@@ -12,10 +12,9 @@ from typing import Any, Protocol, TypeVar
 from ..errors import UsageError
 from .policy_weights import moved_since, policy_weights
 from .protocol import Generated, Request, SamplingOptions
-from .stopping import end_tokens
 from .vllm_http import HttpLoop, Refused, VLLMServerError
 from .vllm_push import WeightPusher
-from .vllm_sampling import resolve_for_vllm, vllm_sampling
+from .vllm_requests import completion_bodies, generated
 from .vllm_servers import VERSION_PREFIX, ServerPool
 from .vllm_transfer import backend_for
 
@@ -69,16 +68,19 @@ class VLLMServerGenerator:
         group_port: int = 51216,
         backend: str | None = None,
         peers: Peers | None = None,
+        candidates: bool = False,
     ) -> None:
         """Wait until all servers are ready.
 
         `model`: the policy, unwrapped from DDP. `timeout_s`: for servers to come up, and for each call but
         completions, which have `request_timeout_s`. `group_port`: see WeightPusher. `backend`: nccl or gloo, by
-        default by the policy's device. Raises VLLMServerError when a server is not ready in time or cannot serve.
+        default by the policy's device. `candidates`: with top_k, say what each token was drawn from. Raises
+        VLLMServerError when a server is not ready in time or cannot serve.
         """
         self._model = model
         self._tokenizer = tokenizer
         self._peers = peers or Alone()
+        self._candidates = candidates
         self._http = HttpLoop()
         self._pool = ServerPool(self._http, urls, timeout_s=timeout_s, request_timeout_s=request_timeout_s)
         self._pusher = WeightPusher(
@@ -125,22 +127,17 @@ class VLLMServerGenerator:
     def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
         """Yield completions as servers finish them. See Generator.
 
-        Raises UsageError on an empty prompt, an option that vLLM does not have or a request that a server calls
-        wrong, VLLMServerError when no server can be used any more.
+        Raises UsageError as `completion_bodies` does, or when a server calls a request wrong; VLLMServerError when no
+        server can be used any more.
         """
-        for request in requests:
-            if not request.prompt_ids:
-                raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
-        options, extra, _ = resolve_for_vllm(sampling)
-        common = {
-            **vllm_sampling(sampling, end_tokens(self._model, self._tokenizer, extra)),
-            "return_token_ids": True,
-        }
-        seeds = _seeds(requests, options)
-        bodies = [
-            {**common, "prompt": list(request.prompt_ids), **({} if seed is None else {"seed": seed})}
-            for request, seed in zip(requests, seeds, strict=True)
-        ]
+        bodies = completion_bodies(
+            requests,
+            sampling,
+            self._model,
+            self._tokenizer,
+            max_length=self._pool.max_length,
+            candidates=self._candidates,
+        )
         return self._collect(requests, bodies)
 
     def attend(self) -> None:
@@ -199,7 +196,7 @@ class VLLMServerGenerator:
 
         async def one(request: Request, body: Mapping[str, Any]) -> None:
             try:
-                answers.put(_generated(request, await self._pool.complete(body)))
+                answers.put(generated(request, await self._pool.complete(body)))
             except Refused as error:
                 answers.put(UsageError(f"the vLLM server refused a request: {error}"))
             except Exception as error:
@@ -224,23 +221,3 @@ class VLLMServerGenerator:
             if isinstance(found, BaseException):
                 raise found
             return found
-
-
-def _seeds(requests: Sequence[Request], sampling: SamplingOptions) -> list[int | None]:
-    """A seed for each request, drawn from torch's random state or `sampling.seed`; None when nothing is drawn."""
-    import torch
-
-    if sampling.greedy:
-        return [None] * len(requests)
-    source = None if sampling.seed is None else torch.Generator().manual_seed(sampling.seed)
-    drawn = torch.randint(2**62, (len(requests),), generator=source).tolist()
-    return [request.seed if request.seed is not None else seed for request, seed in zip(requests, drawn, strict=True)]
-
-
-def _generated(request: Request, choice: Mapping[str, Any]) -> Generated:
-    ids, logprobs = choice["token_ids"], (choice.get("logprobs") or {}).get("token_logprobs") or []
-    if len(ids) != len(logprobs):
-        raise VLLMServerError(
-            f"a vLLM server reported {len(logprobs)} log-probs for {len(ids)} tokens; use vLLM 0.32 or later"
-        )
-    return Generated(request.index, tuple(ids), tuple(logprobs), choice["finish_reason"])

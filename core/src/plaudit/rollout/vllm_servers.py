@@ -28,7 +28,10 @@ LONGEST_PAUSE_S = 2.0
 
 @dataclass(eq=False, slots=True)
 class Server:
-    """One server. `load`: requests under way. `workers`: processes that take weights. `problem`: why it is not up."""
+    """One server. `load`: requests under way. `workers`: processes that take weights. `problem`: why it is not up.
+
+    `max_length`: tokens of prompt and completion together.
+    """
 
     url: str
     index: int
@@ -36,6 +39,7 @@ class Server:
     load: int = 0
     model: str = ""
     workers: int = 1
+    max_length: int | None = None
     problem: str = "it was never asked"
     checks: list[asyncio.Future[str]] = field(default_factory=list)
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -64,6 +68,11 @@ class ServerPool:
             await asyncio.gather(*(wait_until_ready(self.http, server, self.timeout_s) for server in self.servers))
 
         self.http.run(all_ready())
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens of prompt and completion that every server takes; None = not known."""
+        return min((server.max_length for server in self.servers if server.max_length), default=None)
 
     @property
     def stale(self) -> list[Server]:

@@ -27,7 +27,7 @@ async def wait_until_ready(http: HttpLoop, server: Server, timeout_s: float) -> 
         # A run that broke off while it sent weights leaves its server paused.
         await _asked(http, "POST", f"{server.url}/resume", timeout_s)
         models = await _asked(http, "GET", f"{server.url}/v1/models", timeout_s)
-        server.model = models["data"][0]["id"]
+        server.model, server.max_length = models["data"][0]["id"], models["data"][0].get("max_model_len")
         size = await _asked(http, "GET", f"{server.url}/get_world_size", timeout_s)
         server.workers = int(size["world_size"])
         await _check_logprobs(http, server, timeout_s)
