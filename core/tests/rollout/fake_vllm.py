@@ -19,8 +19,8 @@ RIGHT, WRONG = 5, 9
 class FakeVLLM:
     """One server in a thread. A completion begins with RIGHT when it has taken weights since it started, else WRONG.
 
-    The second token is the first weight times 1000, rounded. Settings may be changed at any time: `answer_s`, how long a
-    completion takes, or a function of the prompt; `broken`, paths that answer (status, text); `raw_logprobs`;
+    The second token is the first weight times 1000, rounded. Settings may be changed at any time: `answer_s`, how long
+    a completion takes, or a function of the prompt; `broken`, paths that answer (status, text); `raw_logprobs`;
     `top_logprobs` of each token. `calls`: (path, query, body) of everything but probes.
     """
 
