@@ -21,7 +21,6 @@ from ..scoring.jobs import Jobs
 from ..scoring.scorer import Scorer
 from ..types import Rollout, Row
 from .agents import EMPTY_PROMPT, Agents
-from .models import context_length
 from .prompts import PromptCodec
 from .ranks import Ranks
 from .writing import Assignment
@@ -207,6 +206,8 @@ def agent_writer(
     }
     known = end_tokens(model, tokenizer, ExtraOptions())
     ends = known.union(*(chat.end_ids for chat in chats.values()))
+    prompt = codec.max_prompt_tokens
+    context = None if prompt is None else prompt + args.max_completion_length
     return AgentWriter(
         codec=codec,
         generator=generator,
@@ -214,7 +215,7 @@ def agent_writer(
         chats=chats,
         jobs=scorer.jobs("agents", threads=THREADS),
         ranks=ranks,
-        limits=Limits(args.max_completion_length, context_length(model), args.max_tool_calling_iterations),
+        limits=Limits(args.max_completion_length, context, args.max_tool_calling_iterations),
         seed=args.seed,
         end_ids=tuple(sorted(ends)) if ends > known else (),
     )

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..errors import UsageError
 from ..types import FinishReason
+from .media import Media
 from .structured import StructuredOutput
 
 
@@ -63,11 +64,13 @@ class Request:
     """One completion to write. `index` names it in the answer; equal `prompt_ids` are computed once.
 
     `seed`: random numbers of its own, so that it is written the same whatever else is; None draws with the others.
+    `media`: the prompt's images; prompts are equal if these are the same too.
     """
 
     index: int
     prompt_ids: tuple[int, ...]
     seed: int | None = None
+    media: Media | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ class Generator(Protocol):
     """Writes completions.
 
     `exact`: its log-probs are those that the policy itself gives, by the same weights and code, so that they may stand
-    for the policy's old log-probs and need no correction.
+    for the policy's old log-probs and need no correction. A generator whose ranks share an engine also has `together`,
+    True: then all ranks call `generate` equally often, with no requests where they have none.
     """
 
     exact: bool
