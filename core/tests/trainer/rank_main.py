@@ -7,17 +7,19 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from plaudit import reward
 from plaudit.errors import PlauditError, UsageError
+from plaudit.rollout.protocol import Generated
 from plaudit.scoring.spec import reward_specs
-from side_by_side import run_plaudit, use_generator
+from side_by_side import in_order, run_plaudit, use_generator
 
 from conftest import make_model, make_tokenizer
-from runs import make_trainer
+from runs import ROWS, make_trainer
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 CASES = {
@@ -99,9 +101,59 @@ def message_of(trainer) -> str:
     return "it did not fail"
 
 
+class ByPlace:
+    """Writes what the prompt and the place in its group say, whichever rank asks."""
+
+    exact = False
+
+    def __init__(self, first):
+        self.first = first
+
+    def generate(self, requests, sampling):
+        place = {}
+        for request in requests:
+            place[request.prompt_ids] = nth = place.get(request.prompt_ids, self.first - 1) + 1
+            ids = (*((sum(request.prompt_ids) + nth * step) % 30 + 5 for step in range(3)), 1)
+            yield Generated(request.index, ids, (0.0,) * 4, "stop")
+
+    def refresh(self, step):
+        """It knows no weights."""
+
+    def close(self):
+        """It holds nothing."""
+
+
+def dull(prompts, completion_ids, log_extra, **kwargs):
+    """Differs in the groups of some prompts only."""
+    log_extra("copy", list(prompts))
+    return [0.0 if len(set(prompt)) < 4 else ids[1] / 10 for prompt, ids in zip(prompts, completion_ids, strict=True)]
+
+
+def dynamic(output: Path, generations: int) -> None:
+    """Train with dynamic sampling; groups of 16 span both ranks."""
+    options = {
+        "dynamic_sampling": True,
+        "num_generations": generations,
+        "per_device_train_batch_size": 16 // WORLD,
+        "max_steps": 4,
+        "log_completions": True,
+        "num_completions_to_print": 0,
+        "vllm_importance_sampling_correction": False,
+    }
+    trainer = make_trainer(output / f"dynamic-{generations}", dull, rows=ROWS[:12], **options)
+    use_generator(trainer, ByPlace(RANK * generations // WORLD if generations == 16 else 0))
+    with mock.patch("torch.randperm", in_order):
+        trainer.train()
+    kept = {"weights": trainer.model.state_dict(), "starts": trainer.source.dynamic.starts}
+    torch.save(kept, output / f"dynamic-{generations}_{RANK}.pt")
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for generations in (4, 16):
+        dynamic(folder, generations)
     for name in CASES:
         compare(name, folder)
     logging(folder)

@@ -7,12 +7,13 @@ import os
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
-from rank_main import CASES, compare
+from rank_main import CASES, compare, dynamic
 from side_by_side import differences
 
 from runs import metrics_of
@@ -51,6 +52,8 @@ def runs(tmp_path_factory):
     try:
         for case in CASES:
             compare(case, folder / "one")
+        for generations in (4, 16):
+            dynamic(folder / "one", generations)
         texts = [process.communicate(timeout=800)[0] for process in processes]
     finally:
         for process in processes:
@@ -94,3 +97,19 @@ def test_a_rank_that_fails_ends_all_and_each_says_why(runs):
     assert generation[1].startswith("AttributeError")
     assert generation[0].startswith("PeerError: rank 1 failed")
     assert all("'spread' scores whole groups of num_generations (8)" in message for message in spanning)
+
+
+@pytest.mark.parametrize("generations", [4, 16])
+def test_dynamic_sampling_replaces_the_same_groups_on_two_ranks(generations, runs):
+    alone = torch.load(runs / "one" / f"dynamic-{generations}_0.pt")
+    steps = [later - earlier for earlier, later in pairwise(alone["starts"])]
+    assert max(steps) > min(steps)  # some batches took more prompts than others
+    for rank in range(2):
+        other = torch.load(runs / "two" / f"dynamic-{generations}_{rank}.pt")
+        assert other["starts"] == alone["starts"]
+        for name, value in alone["weights"].items():
+            torch.testing.assert_close(other["weights"][name], value, rtol=1e-5, atol=1e-6)
+    one, two = (runs / run / f"dynamic-{generations}" / "completions" / "train_00004.parquet" for run in ("one", "two"))
+    table = pq.read_table(one).to_pydict()
+    assert table == pq.read_table(two).to_pydict()
+    assert table["copy"] == table["prompt"]

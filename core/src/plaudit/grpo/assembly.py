@@ -17,6 +17,7 @@ from .agent_writer import agent_writer
 from .agents import Agents
 from .collecting import Collected, Collector
 from .colocating import build_colocated_generator
+from .dynamic_sampling import DynamicSampling
 from .local_generation import build_transformers_generator, check_transformers_sampling
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
@@ -83,7 +84,7 @@ def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: R
 
 
 def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
-    """The tokenizer or processor with the choices of a run, and the room that its model's context leaves for a prompt."""
+    """The tokenizer or processor with the choices of a run, and the room that the context leaves for a prompt."""
     limits = [context_length(model), args.vllm_max_model_length if args.use_vllm else None]
     known = [limit for limit in limits if limit is not None]
     room = min(known) - args.max_completion_length if known else None
@@ -123,8 +124,12 @@ def build_source(
     balanced: bool = False,
 ) -> RolloutSource:
     """The source of a run's micro-batches. `balanced`: as the load-balancing loss of experts needs them."""
+    rows = build_rows(args, dataset)
+    dynamic = None
+    if args.dynamic_sampling:
+        dynamic = DynamicSampling(rows, args.num_generations, args.dynamic_sampling_max_rounds)
     return RolloutSource(
-        rows=build_rows(args, dataset),
+        rows=rows,
         collector=collector,
         schedule=Schedule(args.num_generations, args.steps_per_generation, args.num_iterations),
         annotate=annotator,
@@ -140,6 +145,7 @@ def build_source(
         accumulation=args.gradient_accumulation_steps,
         overlap=build_overlap(args, collector.writer),
         keep_logprobs=annotator.takes_sampled,
+        dynamic=dynamic,
     )
 
 

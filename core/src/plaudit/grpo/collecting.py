@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -52,7 +52,8 @@ class Writing:
 class Collected:
     """A scored generation batch: this rank's rollouts, every rank's report, and the advantages of all N rollouts.
 
-    `staleness`: optimizer steps between the policy that wrote it and the one that learns from it.
+    `staleness`: optimizer steps between the policy that wrote it and the one that learns from it. `numbers`: what is
+    logged of how it came about.
     """
 
     rollouts: tuple[Rollout, ...]
@@ -60,6 +61,7 @@ class Collected:
     advantages: Advantages
     rank: int
     staleness: int = 0
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,6 +145,11 @@ class Collector:
     def finish(self, writing: Writing, *, step: int) -> Collected:
         """The second half: wait for the scores and compare. `step`: that of the policy that will learn from it."""
         return self._collected(writing, tuple(self.ranks.share(lambda: self._conclude(writing))), step)
+
+    def judged(self, rollouts: tuple[Rollout, ...], table: ScoreTable, num_generations: int) -> Collected:
+        """What rollouts come to that are scored already; `table` is this rank's. Every rank must call this."""
+        reports = tuple(self.ranks.share(lambda: self._report(rollouts, table)))
+        return Collected(rollouts, reports, self._compare(reports, num_generations), self.ranks.index)
 
     def begin_alone(
         self,

@@ -29,7 +29,7 @@ def collected_metrics(collected: Collected) -> Mapping[str, float]:
         found["completions/staleness"] = float(collected.staleness)
     found |= tool_metrics([uses for report in reports for uses in report.tool_uses])
     found |= _means([numbers for report in reports for numbers in report.metrics])
-    return {**found, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
+    return {**found, **collected.numbers, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
 
 
 def tool_metrics(uses: Sequence[tuple[ToolUse, ...] | None]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .generation_rules import GENERATION_ERRORS
 from .importance import LEVELS, SAMPLER_MODES
 from .losses import LOSSES
 from .overlap_rules import OVERLAP_ERRORS
@@ -59,6 +60,7 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("entropy_coef_delta", _not_negative, "0 or more"),
     ("ref_model_mixup_alpha", lambda value: 0 <= value <= 1, "between 0 and 1"),
     ("ref_model_sync_steps", _whole, "a whole number, at least 1"),
+    ("dynamic_sampling_max_rounds", _whole, "a whole number, at least 1"),
     ("max_cache_tokens", lambda value: value is None or _whole(value), "a whole number of tokens, at least 1, or None"),
     ("max_tool_calling_iterations", lambda value: value is None or value >= 0, "0 or more, or None for no limit"),
     ("vllm_gpu_memory_utilization", lambda value: 0 < value <= 1, "above 0 and at most 1"),
@@ -85,14 +87,6 @@ def _truncation_has_a_bound(config: Any) -> str | None:
         f"vllm_importance_sampling_mode {mode!r} clips to bounds, but none is set: set "
         "vllm_importance_sampling_clip_max (3.0 is usual) or vllm_importance_sampling_clip_min."
     )
-
-
-def _one_engine_generates(config: Any) -> str | None:
-    if not config.use_vllm:
-        return None
-    fields = ("use_transformers_continuous_batching", "cache_implementation", "max_cache_tokens")
-    asked = [f"{name}={getattr(config, name)!r}" for name in fields if getattr(config, name)]
-    return f"use_vllm is on, so {', '.join(asked)} would be ignored; unset one of them." if asked else None
 
 
 def _corrects_sampler(config: Any) -> bool:
@@ -174,7 +168,7 @@ def _sequences_stay_whole(config: Any) -> str | None:
 
 
 ERRORS: tuple[Rule, ...] = (
-    _one_engine_generates,
+    *GENERATION_ERRORS,
     _sampler_bounds_are_ordered,
     _truncation_has_a_bound,
     _vespo_takes_token_ratios,

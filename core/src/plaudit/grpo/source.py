@@ -11,26 +11,12 @@ import torch
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
 from .collecting import Collected, Collector, Writing
+from .dynamic_sampling import DynamicSampling
 from .overlap import Overlap
 from .prompts import as_row
 from .sampler import Rows, rank_share
+from .schedule import Schedule
 from .writing import Mode
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How a generation batch is used: split into `steps_per_generation` micro-batches, all of them `num_iterations`
-    times.
-    """
-
-    num_generations: int
-    steps_per_generation: int
-    num_iterations: int = 1
-
-    @property
-    def cycle(self) -> int:
-        """Micro-batches from one generation to the next."""
-        return self.steps_per_generation * self.num_iterations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +39,7 @@ class RolloutSource:
     no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     `overlap`: generation batches are written in a thread beside training, and scored there too.
-    `keep_logprobs`: whether micro-batches carry the sampler's log-probs.
+    `keep_logprobs`: whether micro-batches carry the sampler's log-probs. `dynamic`: replaces groups that teach nothing.
     """
 
     rows: Rows
@@ -69,6 +55,7 @@ class RolloutSource:
     ahead: Begun | list[MicroBatch] | None = None
     overlap: Overlap | None = None
     keep_logprobs: Callable[[], bool] = lambda: False
+    dynamic: DynamicSampling | None = None
 
     @property
     def micro_batches_per_epoch(self) -> int | None:
@@ -101,6 +88,8 @@ class RolloutSource:
     def restart(self) -> None:
         """Begin at the first row again."""
         self.position, self.buffer = 0, []
+        if self.dynamic is not None:
+            self.dynamic.restart()
         self._drop_ahead()
 
     def state_dict(self, trainer_state: Any = None) -> dict[str, Any]:
@@ -114,6 +103,7 @@ class RolloutSource:
         return {
             "position": self.position,
             "rows": self.rows.state_dict(),
+            "dynamic": None if self.dynamic is None else self.dynamic.state_dict(),
             "buffer": [] if used_up else [batch.state_dict() for batch in self.buffer],
             "ahead": [batch.state_dict() for batch in self.ahead or ()],
             "overlap": [[batch.state_dict() for batch in batches] for batches in self._written_ahead(trainer_state)],
@@ -123,6 +113,8 @@ class RolloutSource:
         """Continue from a saved state."""
         self.position = state["position"]
         self.rows.load_state_dict(state["rows"])
+        if self.dynamic is not None:
+            self.dynamic.load_state_dict(state["dynamic"])
         self.buffer = [MicroBatch.from_state(saved, device) for saved in state["buffer"]]
         self.ahead = [MicroBatch.from_state(saved, device) for saved in state["ahead"]] or None
         if self.overlap is not None:
@@ -144,6 +136,8 @@ class RolloutSource:
     def _fill(self, number: int, trainer_state: Any) -> list[MicroBatch]:
         if self.overlap is not None:
             return self._fill_beside(self.overlap, number, trainer_state)
+        if self.dynamic is not None:
+            return self._learn_from(self.dynamic.collect(self.collector, number, trainer_state))
         now = self.ahead or self._begin_training(number, trainer_state)
         self.ahead = None
         if self.lookahead and self._is_used(number + 1, trainer_state):
@@ -224,16 +218,27 @@ class RolloutSource:
 
     def _complete(self, begun: Begun, mode: Mode, trainer_state: Any) -> list[MicroBatch]:
         """The micro-batches with their advantages, when all scores are in."""
-        batches = begun.batches
         step = getattr(trainer_state, "global_step", begun.writing.step)
         collected = self.collector.finish(begun.writing, step=step)
+        return self._compared(begun.batches, begun.order, collected, mode)
+
+    def _learn_from(self, collected: Collected) -> list[MicroBatch]:
+        """The micro-batches of rollouts that are scored already."""
+        order = torch.randperm(len(collected.rollouts)).tolist()
+        batches = self._split(collected.rollouts, order, self.schedule.steps_per_generation)
+        return self._compared(batches, order, collected, "train")
+
+    def _compared(
+        self, batches: Sequence[MicroBatch], order: Sequence[int], collected: Collected, mode: Mode
+    ) -> list[MicroBatch]:
         self.collected(collected, mode)
-        advantages = collected.local_advantages[list(begun.order)].view(len(batches), -1)
+        advantages = collected.local_advantages[list(order)].view(len(batches), -1)
         return [
             replace(batch, advantages=part.to(batch.advantages.device), num_items=float(collected.learnt_tokens))
             for batch, part in zip(batches, advantages, strict=True)
         ]
 
     def _experience(self, rollout: Rollout, keep_logprobs: bool) -> Experience:
-        logprobs = rollout.logprobs if keep_logprobs else None
-        return Experience(rollout.prompt_ids, rollout.completion_ids, self.collector.learnt(rollout), logprobs)
+        logprobs, candidates = (rollout.logprobs, rollout.candidates) if keep_logprobs else (None, None)
+        learnt = self.collector.learnt(rollout)
+        return Experience(rollout.prompt_ids, rollout.completion_ids, learnt, logprobs, rollout.media, candidates)

@@ -41,6 +41,14 @@ class GenerationFields:
         "1 = write the next generation batch while the last rewards of this one are computed: slow rewards cost no "
         "time, completions are one generation older than the policy, and importance ratios account for it.",
     )
+    dynamic_sampling: bool = option(
+        False,
+        "Replace groups in which no reward differs by fresh prompts (DAPO), so that every group teaches. Prompts are "
+        "used up faster, and replaced completions cost their time.",
+    )
+    dynamic_sampling_max_rounds: int = option(
+        3, "Most rounds of fresh prompts for one generation batch; groups that still teach nothing then stay."
+    )
     max_staleness: int = option(
         0,
         "Optimizer steps by which the policy that writes may lag behind the one that learns. Above 0, vLLM servers "
