@@ -16,12 +16,11 @@ from reasoning_gym.factory import DATASETS
 SOME = ["countdown", "number_sorting", "chain_sum", "spiral_matrix", "polynomial_multiplication", "word_sorting"]
 
 
-def judge(generator, completion, row=None, **columns):
+def judge(generator, completion, row=None, options=None, **columns):
     """The verdict of a generator's verifier."""
     columns = {"entry": row["entry"]} if row else columns
-    return asyncio.run(
-        load_verifier(f"reasoning_gym:{generator}")(completion, row["answer"] if row else "4", **columns)
-    )
+    verify = load_verifier(f"reasoning_gym:{generator}", options=options)
+    return asyncio.run(verify(completion, row["answer"] if row else "4", **columns))
 
 
 def rows_of(name, size=2, **options):
@@ -45,11 +44,18 @@ def test_its_own_answer_passes(name):
         assert judge(name, "no idea", row).score < 0.5
 
 
+MANY_ANSWERS = ("boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(DATASETS) - {"composite"}))
 def test_every_generator_makes_rows_that_its_verifier_passes(name):
     row = rows_of(name, size=1, seed=3)[0]
-    assert judge(name, f"<answer>{row['answer']}</answer>", row).score == 1.0
+    if name in MANY_ANSWERS:
+        assert row["answer"] == ""
+        assert judge(name, "no idea", row).score < 0.5
+    else:
+        assert judge(name, f"<answer>{row['answer']}</answer>", row).score == 1.0
 
 
 HOSTILE = [
@@ -73,7 +79,7 @@ def test_an_answer_that_is_a_program_is_wrong(name, answer):
 
 def test_what_takes_too_long_is_wrong():
     row = rows_of("polynomial_multiplication", size=1)[0]
-    assert judge("polynomial_multiplication", "9**9**9**9", row).score == 0.0
+    assert judge("polynomial_multiplication", "9**9**9**9", row, {"timeout_s": 1.0}).score == 0.0
 
 
 def test_an_entry_that_cannot_be_used_abstains():
