@@ -21,11 +21,14 @@ MAX_CHARACTERS = 100_000
 def puzzle(completion: Any, reference: Any, *, think_end: str = "</think>") -> Verdict:
     """1 when the answer meets the rule that the reference names, else 0.
 
-    `{"rule": "countdown", "target", "numbers"}`: an expression of `+ - * /` (also as a sign) and brackets that uses every
-    number exactly once and equals the target. `{"rule": "sorted_numbers", "numbers", "direction"}`: the very numbers in ascending or
-    descending order. `{"rule": "moves_json"}`: a JSON list of objects with the keys unit and to, and the list `moves`
-    of the reference if it has one. The answer is what stands in the last `<answer>` or `\\boxed{}`, else the text. A
-    reference without such a rule abstains.
+    `{"rule": "countdown", "target", "numbers"}`: an expression of `+ - * /` (also as a sign) and brackets that uses
+    every number exactly once and equals the target.
+    `{"rule": "sorted_numbers", "numbers", "direction"}`: the very numbers in ascending or descending order.
+    `{"rule": "moves_json"}`: a JSON list of objects with the keys unit and to, and the list `moves` of the reference if
+    it has one.
+
+    The answer is what stands in the last `<answer>` or `\\boxed{}`, else the text. A reference without such a rule
+    abstains.
     """
     rule = _RULES.get(reference.get("rule")) if isinstance(reference, Mapping) else None
     if rule is None:
