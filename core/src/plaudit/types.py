@@ -35,10 +35,11 @@ class Rollout:
     """One attempt at a row.
 
     `index` is its place in the generation batch (0 ≤ index < N); the G rollouts of a group are consecutive.
-    `logprobs` are the sampler's, in nats, one a completion token. `tool_mask` is 1 on the model's own tokens and 0 on
-    tokens that a tool wrote; None means all are the model's. `finish_reason` "abort": it was given up, and no reward
-    sees it. `tool_uses`: the calls it made, None where it had no tools. `metrics`: numbers on how it was written, which
-    are averaged over the rollouts that have them.
+    `logprobs` are the sampler's, in nats, one a completion token; `candidates` the ids that each token was drawn from,
+    None = all or unknown. `tool_mask` is 1 on the model's own tokens and 0 on tokens that a tool wrote; None means all
+    are the model's. `finish_reason` "abort": it was given up, and no reward sees it. `tool_uses`: the calls it made,
+    None where it had no tools. `metrics`: numbers on how it was written, which are averaged over the rollouts that have
+    them.
     """
 
     index: int
@@ -52,6 +53,7 @@ class Rollout:
     environment: Any = None
     tool_uses: tuple[ToolUse, ...] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    candidates: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,15 @@ from .records import LossInputs
 class Experience:
     """The tokens of one rollout. `learn`: per completion token, 1 where it counts in the loss.
 
-    `logprobs`: the sampler's, in nats, one a completion token; None when nothing needs them.
+    `logprobs`: the sampler's, in nats, one a completion token; None when nothing needs them. `candidates`: the ids that
+    each token was drawn from, where log-probs are normalised over those.
     """
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     learn: tuple[int, ...]
     logprobs: tuple[float, ...] | None = None
+    candidates: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +36,8 @@ class MicroBatch:
     predict each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`:
     (B, C), 1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole
     generation batch over all ranks. `old_logprobs` of the policy that generated, `ref_logprobs` of the reference
-    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None.
+    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None. `candidates`:
+    (T, K) ids that log-probs are normalised over; None = all.
     """
 
     input_ids: Tensor
@@ -48,6 +51,7 @@ class MicroBatch:
     old_logprobs: Tensor | None = None
     ref_logprobs: Tensor | None = None
     sampled_logprobs: Tensor | None = None
+    candidates: Tensor | None = None
 
     def loss_inputs(self, logp: Tensor, entropy: Tensor | None, ran: Tensor | None = None) -> LossInputs:
         """What the loss takes, with the policy's log-probs and entropies now, (B, C), of the rows that it ran on."""
@@ -72,6 +76,7 @@ class MicroBatch:
             **by_row,
             positions=new_row * width + self.positions[kept] % width,
             targets=self.targets[kept],
+            candidates=None if self.candidates is None else self.candidates[kept],
             slots=new_row * grid + self.slots[kept] % grid,
         )
 
@@ -85,7 +90,7 @@ class MicroBatch:
         return cls(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()})
 
 
-_BY_TOKEN = ("positions", "targets", "slots")
+_BY_TOKEN = ("positions", "targets", "slots", "candidates")
 
 
 def collate(
@@ -123,6 +128,7 @@ def collate(
         mask=_grid([torch.tensor(row.learn, dtype=torch.float32) for row in rows], grid),
         advantages=torch.zeros(len(rows)),
         sampled_logprobs=_sampled(rows, grid),
+        candidates=_candidates(rows),
     )
     return tensors if torch.device(device).type == "cpu" else MicroBatch.from_state(tensors.state_dict(), device)
 
@@ -131,6 +137,15 @@ def _sampled(rows: Sequence[Experience], width: int) -> Tensor | None:
     """(B, C) log-probs of the sampler, if every row has them."""
     found = [torch.tensor(row.logprobs, dtype=torch.float32) for row in rows if row.logprobs is not None]
     return _grid(found, width) if len(found) == len(rows) else None
+
+
+def _candidates(rows: Sequence[Experience]) -> Tensor | None:
+    """(T, K) ids that the tokens were drawn from, if every row has them; a token itself fills up its row."""
+    if any(row.candidates is None for row in rows):
+        return None
+    found = [(token, ids) for row in rows for token, ids in zip(row.completion_ids, row.candidates or (), strict=True)]
+    width = max(len(ids) for _, ids in found)
+    return torch.tensor([[*ids, *[token] * (width - len(ids))] for token, ids in found], dtype=torch.long)
 
 
 def _rounded(length: int, multiple: int | None) -> int:

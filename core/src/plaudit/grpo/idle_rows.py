@@ -76,4 +76,5 @@ def _one_token(batch: MicroBatch) -> MicroBatch:
         old_logprobs=None,
         ref_logprobs=None,
         sampled_logprobs=None,
+        candidates=None,
     )

@@ -23,6 +23,7 @@ from .precise_head import Float32Head
 # Logits that may exist at one time. A batch below it keeps its probabilities for the backward pass; a larger one is
 # computed in chunks of this size, twice.
 MAX_LOGITS = 1 << 24
+OUTSIDE = -1e30  # a logit that no probability is left of, and that 0 can be multiplied with
 
 Entropies = Literal["none", "metric", "bonus"]
 """Whether entropies are computed, and whether gradients flow into them."""
@@ -65,7 +66,7 @@ class TokenScorer:
         """
         values, aux_loss = self._values(model, batch, entropies)
         if not self.fused:
-            values = _from_logits(values, batch.targets, self.temperature, entropies)
+            values = _from_logits(values, batch, self.temperature, entropies)
         grid = batch.mask.shape
         flat = values.new_zeros(grid.numel(), values.shape[-1]).index_copy(0, batch.slots, values)
         columns = flat.view(*grid, -1)
@@ -79,25 +80,26 @@ class TokenScorer:
         packed = pack(batch) if self.packed is not None and self.packed.ready else None
         positions = batch.positions if packed is None else packed.positions
         head = self._fused_head if self.fused else self._selecting_head
-        with _forward(self.head, lambda hidden: head(hidden, positions, batch.targets, entropies)):
+        with _forward(self.head, lambda hidden: head(hidden, positions, batch, entropies)):
             if packed is not None and self.packed is not None:
                 return self.packed(model, packed), None
             more = {"output_router_logits": True} if self.balanced else {}
             found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **more)
             return found.logits, found.aux_loss if self.balanced else None
 
-    def _fused_head(self, hidden: Tensor, positions: Tensor, targets: Tensor, entropies: Entropies) -> Tensor:
+    def _fused_head(self, hidden: Tensor, positions: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
         weight, bias = self.head.weight, self.head.bias
+        rest = batch.targets, 1 / self.temperature, entropies, batch.candidates
         chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
         if isinstance(self.head, Float32Head):
             with torch.autocast(chosen.device.type, enabled=False):
-                return _HeadLogprobs.apply(chosen.float(), weight, bias, targets, 1 / self.temperature, entropies)
+                return _HeadLogprobs.apply(chosen.float(), weight, bias, *rest)
         if torch.is_autocast_enabled(chosen.device.type):
             dtype = torch.get_autocast_dtype(chosen.device.type)
             chosen, weight, bias = chosen.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-        return _HeadLogprobs.apply(chosen, weight, bias, targets, 1 / self.temperature, entropies)
+        return _HeadLogprobs.apply(chosen, weight, bias, *rest)
 
-    def _selecting_head(self, hidden: Tensor, positions: Tensor, targets: Tensor, entropies: Entropies) -> Tensor:
+    def _selecting_head(self, hidden: Tensor, positions: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
         chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
         return type(self.head).forward(self.head, chosen)
 
@@ -131,11 +133,11 @@ def _head_comes_last(model: nn.Module, head: nn.Module) -> bool:
     return logits.shape == probe.shape and bool(torch.equal(logits.float(), probe))
 
 
-def _from_logits(logits: Tensor, targets: Tensor, temperature: float, entropies: Entropies) -> Tensor:
+def _from_logits(logits: Tensor, batch: MicroBatch, temperature: float, entropies: Entropies) -> Tensor:
     """logits: (T, V). Returns (T, 1), or (T, 2) with the entropies."""
-    scaled = _full_precision(logits) / temperature
+    scaled = among(_full_precision(logits) / temperature, batch.candidates)
     total = torch.logsumexp(scaled, dim=-1)
-    logprobs = scaled.gather(-1, targets[:, None])[:, 0] - total
+    logprobs = scaled.gather(-1, batch.targets[:, None])[:, 0] - total
     if entropies == "none":
         return logprobs[:, None]
     entropy = total - ((scaled - total[:, None]).exp() * scaled).sum(-1)
@@ -144,6 +146,17 @@ def _from_logits(logits: Tensor, targets: Tensor, temperature: float, entropies:
 
 def _full_precision(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.float()
+
+
+def among(logits: Tensor, candidates: Tensor | None) -> Tensor:
+    """(t, V) logits with those of other tokens than the `candidates`, (t, K) ids, so low that they have no share.
+
+    Log-probs and entropies are then those of the distribution that an engine with top-k and the like draws from.
+    """
+    if candidates is None:
+        return logits
+    outside = torch.ones_like(logits, dtype=torch.bool).scatter_(1, candidates, False)
+    return logits.masked_fill(outside, OUTSIDE)
 
 
 class _HeadLogprobs(torch.autograd.Function):
@@ -161,13 +174,14 @@ class _HeadLogprobs(torch.autograd.Function):
         targets: Tensor,
         scale: float,
         entropies: Entropies,
+        candidates: Tensor | None = None,
     ) -> Tensor:
         wanted = entropies != "none"
         size = max(1, MAX_LOGITS // weight.shape[0])
         keep = hidden.shape[0] <= size and any(ctx.needs_input_grad[:3])
         found, kept = [_full_precision(hidden).new_zeros(0, 2 + wanted)], None
         for part in _slices(hidden.shape[0], size):
-            logits = _logits(hidden[part], weight, bias, scale)
+            logits = among(_logits(hidden[part], weight, bias, scale), _part(candidates, part))
             total = torch.logsumexp(logits, dim=-1, keepdim=True)
             columns = [logits.gather(-1, targets[part, None]) - total]
             if wanted or keep:
@@ -176,23 +190,23 @@ class _HeadLogprobs(torch.autograd.Function):
                 columns.append(total - torch.linalg.vecdot(kept, logits)[:, None])
             found.append(torch.cat([*columns, total], dim=-1))
         values = torch.cat(found)
-        ctx.save_for_backward(hidden, weight, bias, targets, values, kept if keep else None)
+        ctx.save_for_backward(hidden, weight, bias, targets, values, kept if keep else None, candidates)
         ctx.scale, ctx.size, ctx.bonus = scale, size, entropies == "bonus"
         return values[:, :-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, targets, values, kept = ctx.saved_tensors
+        hidden, weight, bias, targets, values, kept, candidates = ctx.saved_tensors
         needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         into_hidden = torch.empty_like(hidden) if needs_hidden else None
         into_weight = torch.zeros_like(weight, dtype=values.dtype) if needs_weight else None
         into_bias = torch.zeros_like(bias, dtype=values.dtype) if bias is not None and needs_bias else None
         for part in _slices(hidden.shape[0], ctx.size):
             total = values[part, -1:]
-            probabilities = (
-                kept if kept is not None else (_logits(hidden[part], weight, bias, ctx.scale) - total).exp_()
-            )
+            if (probabilities := kept) is None:
+                logits = among(_logits(hidden[part], weight, bias, ctx.scale), _part(candidates, part))
+                probabilities = (logits - total).exp_()
             slope = _logit_gradient(probabilities, grad[part], targets[part], values[part] if ctx.bonus else None)
             slope = slope.mul_(ctx.scale).to(weight.dtype)
             if into_hidden is not None:
@@ -202,7 +216,7 @@ class _HeadLogprobs(torch.autograd.Function):
             if into_bias is not None:
                 into_bias += slope.sum(0)
         cast = [None if found is None else found.to(weight.dtype) for found in (into_weight, into_bias)]
-        return into_hidden, *cast, None, None, None
+        return into_hidden, *cast, None, None, None, None
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, scale: float) -> Tensor:
@@ -220,6 +234,10 @@ def _logit_gradient(probabilities: Tensor, grad: Tensor, targets: Tensor, values
             torch.special.xlogy(probabilities, probabilities).addcmul_(probabilities, values[:, 1:2]).mul_(grad[:, 1:2])
         )
     return slope
+
+
+def _part(values: Tensor | None, part: slice) -> Tensor | None:
+    return None if values is None else values[part]
 
 
 def _slices(length: int, size: int) -> list[slice]:

@@ -102,5 +102,6 @@ class SingleTurnWriter:
             completion_ids=made.completion_ids,
             prompt_ids=prompt_ids,
             logprobs=made.logprobs,
+            candidates=made.candidates,
             finish_reason=made.finish_reason,
         )
