@@ -15,6 +15,7 @@ from ..rollout.vllm_sampling import vllm_sampling
 from ..scoring.scorer import Scorer
 from .agent_writer import agent_writer
 from .agents import Agents
+from .chosen_rows import build_chosen_rows, chooses
 from .collecting import Collected, Collector
 from .colocating import build_colocated_generator
 from .dynamic_sampling import DynamicSampling
@@ -66,6 +67,7 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
         scale=args.scale_rewards,
         mask_truncated=args.mask_truncated_completions,
         keep_texts=args.log_completions,
+        within_tasks=args.scale_within_task,
         writing=partial(whole_weights, model, ranks) if shards_weights(ranks.accelerator) else nullcontext,
     )
 
@@ -152,6 +154,8 @@ def build_source(
 def build_rows(args: Any, dataset: Any) -> Rows:
     """The order of the training rows."""
     prompts = args.generation_batch_size // args.num_generations
+    if chooses(args):
+        return build_chosen_rows(args, dataset, prompts)
     if streams(dataset):
         return StreamedRows(shuffled(dataset, args.seed) if args.shuffle_dataset else dataset, prompts)
     return IndexedRows(dataset, PromptSampler(len(dataset), prompts, args.seed, args.shuffle_dataset))

@@ -11,8 +11,9 @@ import torch
 
 from ..rollout.protocol import SamplingOptions
 from ..types import Rollout, Row, Text, ToolUse
-from .advantages import Advantages, Aggregation, Scale, compute_advantages
+from .advantages import Advantages, Aggregation, Scale
 from .ranks import Ranks
+from .tasks import advantages_within_tasks, task_of
 from .writing import Assignment, Mode, Writer
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a rank tells the others of its n rollouts. `texts`: prompt and completion of each, for the table."""
+    """What a rank tells the others of its n rollouts. `tasks`: of each, None where its row names none. `texts`: prompt
+    and completion of each, for the table.
+    """
 
     table: ScoreTable
     prompt_tokens: int
@@ -32,6 +35,7 @@ class Report:
     learnt_tokens: int
     tool_uses: tuple[tuple[ToolUse, ...] | None, ...]
     metrics: tuple[Mapping[str, float], ...]
+    tasks: tuple[str | None, ...]
     texts: tuple[tuple[Text, Text], ...] | None
 
 
@@ -90,7 +94,8 @@ class Collector:
     """Turns rows into scored rollouts.
 
     `mask_truncated`: nothing is learnt from a completion that was cut off. `keep_texts`: reports carry the texts.
-    `writing`: entered while completions are written, by all ranks together; makes a sharded policy whole.
+    `within_tasks`: statistics of the whole batch are those of each task by itself. `writing`: entered while completions
+    are written, by all ranks together; makes a sharded policy whole.
     """
 
     writer: Writer
@@ -101,6 +106,7 @@ class Collector:
     scale: Scale = "group"
     mask_truncated: bool = False
     keep_texts: bool = False
+    within_tasks: bool = False
     writing: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def collect(
@@ -216,6 +222,7 @@ class Collector:
             truncated=tuple(rollout.finish_reason == "length" for rollout in rollouts),
             tool_uses=tuple(rollout.tool_uses for rollout in rollouts),
             metrics=tuple(rollout.metrics for rollout in rollouts),
+            tasks=tuple(task_of(rollout.row.columns) for rollout in rollouts),
             learnt_tokens=sum(sum(self.learnt(rollout)) for rollout in rollouts),
             texts=tuple((rollout.row.prompt, rollout.completion) for rollout in rollouts) if self.keep_texts else None,
         )
@@ -227,8 +234,10 @@ class Collector:
             for report in reports
             for row in report.table.scores
         ]
-        return compute_advantages(
+        tasks = [task for report in reports for task in report.tasks] if self.within_tasks else [None]
+        return advantages_within_tasks(
             torch.tensor(scores, dtype=torch.float32).view(-1, len(table.names)),
+            tasks,
             num_generations=num_generations,
             weights=table.weights,
             aggregation=self.aggregation,

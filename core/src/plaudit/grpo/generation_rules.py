@@ -23,5 +23,13 @@ def one_engine_generates(config: Any) -> str | None:
     return f"use_vllm is on, so {', '.join(asked)} would be ignored; unset one of them." if asked else None
 
 
-GENERATION_ERRORS = (one_engine_generates, dynamic_sampling_is_in_step)
+def dynamic_sampling_takes_rows_in_order(config: Any) -> str | None:
+    chosen = config.row_sampling != "shuffle" or config.curriculum_column is not None
+    if not config.dynamic_sampling or not chosen:
+        return None
+    what = f"row_sampling={config.row_sampling!r}" if config.row_sampling != "shuffle" else "a curriculum"
+    return f"dynamic_sampling replaces prompts by those that follow in order, but {what} draws them; use one of them."
+
+
+GENERATION_ERRORS = (one_engine_generates, dynamic_sampling_is_in_step, dynamic_sampling_takes_rows_in_order)
 """Each says what is wrong and what to do, or None."""

@@ -8,6 +8,7 @@ from ..scoring.stats import quantile
 from ..scoring.table import ScoreTable
 from ..types import ToolUse
 from .collecting import Collected, Report
+from .tasks import task_metrics
 
 
 def collected_metrics(collected: Collected) -> Mapping[str, float]:
@@ -29,6 +30,9 @@ def collected_metrics(collected: Collected) -> Mapping[str, float]:
         found["completions/staleness"] = float(collected.staleness)
     found |= tool_metrics([uses for report in reports for uses in report.tool_uses])
     found |= _means([numbers for report in reports for numbers in report.metrics])
+    found |= task_metrics(
+        [task for report in reports for task in report.tasks], collected.advantages, collected.names, lengths, truncated
+    )
     return {**found, **collected.numbers, **_logged([report.table for report in reports]), **_mean_over_ranks(reports)}
 
 

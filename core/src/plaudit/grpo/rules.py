@@ -21,6 +21,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "vllm_mode": ("colocate", "server"),
     "vllm_model_impl": ("vllm", "transformers", "auto"),
     "vllm_importance_sampling_mode": SAMPLER_MODES,
+    "row_sampling": ("shuffle", "spread", "progress"),
 }
 
 
@@ -40,6 +41,9 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("max_completion_length", _whole, "a whole number of tokens, at least 1"),
     ("num_iterations", _whole, "a whole number, at least 1"),
     ("steps_per_generation", _whole, "a whole number, at least 1"),
+    ("row_sampling_uniform", lambda value: 0 <= value <= 1, "between 0 and 1 (0.2 is usual)"),
+    ("curriculum_start", lambda value: 0 < value <= 1, "above 0 and at most 1 (0.2 is usual)"),
+    ("curriculum_steps", _whole, "a whole number of optimizer steps, at least 1"),
     ("max_unscored_share", lambda value: value is None or 0 <= value <= 1, "between 0 and 1, or None for never"),
     ("reward_lookahead", lambda value: value in (0, 1), "0, or 1 for one generation batch ahead"),
     ("max_staleness", lambda value: isinstance(value, int) and value >= 0, "a whole number of optimizer steps, or 0"),

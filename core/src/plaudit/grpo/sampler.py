@@ -14,11 +14,22 @@ from ..errors import UsageError
 class Rows(Protocol):
     """The rows of generation batches, addressed by the batch's number, counted from 0 over all epochs."""
 
-    batches_per_epoch: int | None
-    prompts_per_batch: int
+    @property
+    def batches_per_epoch(self) -> int | None:
+        """Whole generation batches in one pass over the rows; None when nobody knows."""
+        ...
+
+    @property
+    def prompts_per_batch(self) -> int:
+        """Rows of a generation batch."""
+        ...
 
     def records(self, number: int, places: Sequence[int]) -> list[Mapping[str, Any]]:
         """The rows at these places of generation batch `number`."""
+        ...
+
+    def observe(self, collected: Any) -> None:
+        """Take note of the scores of the oldest generation batch that is not scored yet."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -47,6 +58,9 @@ class IndexedRows:
         """The rows at these places of generation batch `number`."""
         batch = self.sampler.batch(number)
         return [self.dataset[batch[place]] for place in places]
+
+    def observe(self, collected: Any) -> None:
+        """Nothing: the order follows from the seed."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: the order follows from the seed."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..scoring.spec import RewardSpec, reward_specs, unique_names
 from .agents import Agents
+from .chosen_rows import check_choice
 from .datasets import check_datasets, only_prompts
 from .kernels import prepare_liger
 from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
@@ -16,6 +17,7 @@ from .quantization import check_optimizer, check_trainable, is_quantized, model_
 from .reference_model import copy_adapter
 from .refusals import check_rewards
 from .reward_models import prepare_models, with_models
+from .seeing import check_seeing
 
 
 def check_inputs(
@@ -29,7 +31,7 @@ def check_inputs(
 ) -> tuple[list[RewardSpec], Any, Any]:
     """The rewards, and the datasets as rewards may see them. Raises UsageError on what cannot work, quickly."""
     check_model_path(model)
-    own = agents.reward_specs()
+    own = agents.own_rewards(reward_funcs)
     if reward_funcs is None and own:
         reward_funcs = []
     else:
@@ -42,19 +44,21 @@ def check_inputs(
     # Rows hold texts, which accelerate cannot send from the rank that reads a stream: each reads its own share.
     args.accelerator_config.dispatch_batches = False
     check_datasets(train_dataset, eval_dataset, agents.checkable(specs), max_steps=args.max_steps)
+    check_choice(args, train_dataset)
     prepare_models(specs)
     return specs, train_dataset, eval_dataset
 
 
 def prepare_policy(
-    model: Any, tokenizer: Any, peft_config: Any, quantization_config: Any, args: Any
+    model: Any, tokenizer: Any, peft_config: Any, quantization_config: Any, args: Any, *, converses: bool = False
 ) -> tuple[Any, Any]:
-    """The policy and its tokenizer. `model`: a path, id or object; `tokenizer`: None = the one beside the model.
+    """The policy and its tokenizer, or processor. `model`: a path, id or object; `tokenizer`: None = that beside it.
 
     With beta, a PEFT model that is given with its adapter gets a frozen copy of it as the reference. `args`: the run's
     GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
     """
     check_moving_reference(args, model, peft_config)
+    check_seeing(args, tokenizer, converses)
     check_optimizer(args)
     prepare_liger(args)
     options = model_options(args, model, quantization_config)
@@ -62,6 +66,7 @@ def prepare_policy(
     tokenizer = load_tokenizer(
         tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
     )
+    check_seeing(args, tokenizer, converses)
     check_moving_reference(args, policy, peft_config)
     check_trainable(policy, peft_config)
     if args.disable_dropout:

@@ -232,6 +232,8 @@ class RolloutSource:
         self, batches: Sequence[MicroBatch], order: Sequence[int], collected: Collected, mode: Mode
     ) -> list[MicroBatch]:
         self.collected(collected, mode)
+        if mode == "train":
+            self.rows.observe(collected)
         advantages = collected.local_advantages[list(order)].view(len(batches), -1)
         return [
             replace(batch, advantages=part.to(batch.advantages.device), num_items=float(collected.learnt_tokens))

@@ -60,6 +60,9 @@ class StreamedRows:
             self._number += 1
         return [self._held[place] for place in places]
 
+    def observe(self, collected: Any) -> None:
+        """Nothing: the order is the stream's."""
+
     def state_dict(self) -> dict[str, Any]:
         """Where epochs began."""
         return {"starts": list(self.starts)}

@@ -49,6 +49,19 @@ class GenerationFields:
     dynamic_sampling_max_rounds: int = option(
         3, "Most rounds of fresh prompts for one generation batch; groups that still teach nothing then stay."
     )
+    row_sampling: str = option(
+        "shuffle",
+        "Which rows come next. shuffle: each once an epoch. spread: more of those whose completions scored "
+        "differently. progress: more of the tasks whose rewards are changing.",
+    )
+    row_sampling_uniform: float = option(
+        0.2, "Under row_sampling spread or progress, the share of rows that are drawn evenly all the same."
+    )
+    curriculum_column: str | None = option(
+        None, "A column of numbers, the difficulty: training begins with the easiest rows. None = all rows at once."
+    )
+    curriculum_start: float = option(0.2, "Share of the rows, the easiest, that a curriculum begins with.")
+    curriculum_steps: int = option(100, "Optimizer steps until all rows of a curriculum take part.")
     max_staleness: int = option(
         0,
         "Optimizer steps by which the policy that writes may lag behind the one that learns. Above 0, vLLM servers "

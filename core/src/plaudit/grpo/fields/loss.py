@@ -40,6 +40,11 @@ class LossFields:
         "sum_then_normalize: the weighted sum of the scores is made relative to the group. normalize_then_sum (GDPO): "
         "each score is, then they are summed and normalised over the batch.",
     )
+    scale_within_task: bool = option(
+        False,
+        "With several tasks, take the statistics of the whole batch (scale_rewards batch, normalize_then_sum) over the "
+        "rollouts of one task.",
+    )
     scale_rewards: str = option(
         "group", "Divide by the standard deviation of the group, of the batch, or none. True = group, False = none."
     )
