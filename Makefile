@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow vllm-env check format docs bench clean
+.PHONY: help setup run test test-slow neighbours vllm-env check format docs bench clean
 
 help:            ## List the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ test: setup      ## The tests: core, verifiers, plugins, the local sandbox, gloo
 test-slow: setup ## What is too long or too heavy for CI: the whole parity grid, soaks, Ray, full examples.
 	$(BIN)/python -m pip install -q -c constraints.txt "ray>=2.40" wandb bitsandbytes
 	$(BIN)/python -m pytest -m "slow and not docker"
+
+neighbours: setup ## Make .neighbours: other systems' releases, each in an environment of its own, for the bridges' tests.
+	$(BIN)/python tests/bridges/make_neighbours.py
 
 check: setup     ## Formatting, lint, types.
 	$(BIN)/ruff format --check .

@@ -33,7 +33,7 @@ def standalone(reference: Any, options: Mapping[str, Any] | None = None, **more:
     """The reward of a reference with options; the same one each time for a name, so that its workers are kept."""
     if not isinstance(reference, str):
         return StandaloneReward(reference, options=options, **more)
-    return _kept(reference, _frozen(options or {}), _frozen(more))
+    return _kept(reference, frozen(options or {}), frozen(more))
 
 
 def reference_columns(reference: Any, row: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -43,19 +43,21 @@ def reference_columns(reference: Any, row: Mapping[str, Any] | None = None) -> d
 
 @functools.lru_cache(maxsize=64)
 def _kept(reference: str, options: Any, more: Any) -> StandaloneReward:
-    return StandaloneReward(reference, options=_thawed(options), **_thawed(more))
+    return StandaloneReward(reference, options=thawed(options), **thawed(more))
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """JSON-like data as something that can be hashed; `thawed` gives it back."""
     if isinstance(value, Mapping):
-        return ("mapping", tuple((name, _frozen(one)) for name, one in sorted(value.items())))
+        return ("mapping", tuple((name, frozen(one)) for name, one in sorted(value.items())))
     if isinstance(value, (list, tuple)):
-        return ("list", tuple(_frozen(one) for one in value))
+        return ("list", tuple(frozen(one) for one in value))
     return ("value", value)
 
 
-def _thawed(frozen: Any) -> Any:
-    kind, value = frozen
+def thawed(kept: Any) -> Any:
+    """What `frozen` was made from."""
+    kind, value = kept
     if kind == "mapping":
-        return {name: _thawed(one) for name, one in value}
-    return [_thawed(one) for one in value] if kind == "list" else value
+        return {name: thawed(one) for name, one in value}
+    return [thawed(one) for one in value] if kind == "list" else value

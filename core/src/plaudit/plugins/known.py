@@ -26,7 +26,7 @@ _REASONING_GYM = (
 ).split()
 
 FIRST_PARTY = {
-    "plaudit": ("verl", "nemo_gym", "ors", "openenv", "harbor"),
+    "plaudit": ("verl", "nemo_gym", "verifiers", "ors", "openenv", "harbor"),
     "plaudit-math": ("math",),
     "plaudit-code": ("code",),
     "plaudit-choice": ("choice",),
