@@ -126,7 +126,7 @@ def test_later_assignments_win_and_the_file_table_stays_as_it_was():
 REFUSED = [
     ("outptu_dir='x'", "unknown key 'outptu_dir'; did you mean 'output_dir'?"),
     ("data.colums={prompt='q'}", "unknown key 'colums' in [data]; did you mean 'columns'?"),
-    ("environment=[{name='x'}]", "unknown key 'environment'"),
+    ("environment=[{nam='x'}]", "unknown key 'nam' in [environment.0]; did you mean 'name'?"),
     ("reward.0.wieght=1", "unknown key 'wieght' in [reward.0]; did you mean 'weight'?"),
     ("reward.0.weight='heavy'", 'reward.0.weight = "heavy": expected a number or a table'),
     ("reward.0.weight=true", "reward.0.weight = true: expected a number"),

@@ -197,14 +197,8 @@ def agent_writer(
     args: Any, model: Any, codec: PromptCodec, generator: Generator, scorer: Scorer, ranks: Ranks, agents: Agents
 ) -> AgentWriter:
     """The writer of a run with tools or environments. Raises UsageError where the chat template cannot carry them."""
-    from ..rollout.chat import tool_chat
-
-    tokenizer, options = codec.tokenizer, codec.chat_template_kwargs
-    kinds = list(agents.kinds.values()) or [None]
-    chats = {
-        kind: tool_chat(tokenizer, options, [tool.schema for tool in agents.tools_of(kind).values()]) for kind in kinds
-    }
-    known = end_tokens(model, tokenizer, ExtraOptions())
+    chats = agents.chats(codec.tokenizer, codec.chat_template_kwargs)
+    known = end_tokens(model, codec.tokenizer, ExtraOptions())
     ends = known.union(*(chat.end_ids for chat in chats.values()))
     prompt = codec.max_prompt_tokens
     context = None if prompt is None else prompt + args.max_completion_length

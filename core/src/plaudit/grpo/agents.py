@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..rollout.agent.kinds import EnvironmentKind, probe
@@ -14,6 +14,9 @@ from ..rollout.agent.spec import environment_spec_of, tool_spec_of
 from ..rollout.agent.tools import Tool, require_distinct, standalone_tools
 from ..scoring.spec import RewardSpec, environment_spec
 from .datasets import column_names
+
+if TYPE_CHECKING:
+    from ..rollout.chat import ToolChat
 
 EMPTY_PROMPT = [{"role": "user", "content": ""}]
 """The prompt of a row that has none: an environment's first observation stands in its place."""
@@ -33,6 +36,7 @@ class Agents:
     rollout_func: Callable[..., Any] | None = None
     probes: list[tuple[EnvironmentKind, Any]] = field(default_factory=list)
     trainer: Any = None
+    _rewards: list[RewardSpec] | None = None
 
     @property
     def converse(self) -> bool:
@@ -64,11 +68,28 @@ class Agents:
 
     def reward_specs(self) -> list[RewardSpec]:
         """The rewards that environments give themselves: one a class, of weight 1."""
-        scoring = {kind.type: kind for kind in reversed(self.environments) if kind.scores}
-        return [
-            environment_spec(made, timeout_s=kind.spec.timeout_s, backoff_s=kind.spec.backoff_s)
-            for made, kind in reversed(scoring.items())
-        ]
+        if self._rewards is None:
+            scoring = {kind.type: kind for kind in reversed(self.environments) if kind.scores}
+            self._rewards = [
+                environment_spec(made, timeout_s=kind.spec.timeout_s, backoff_s=kind.spec.backoff_s)
+                for made, kind in reversed(scoring.items())
+            ]
+        return self._rewards
+
+    def own_rewards(self, reward_funcs: Any) -> list[RewardSpec]:
+        """Those of `reward_specs` that are not among the rewards which were given."""
+        given = reward_funcs if isinstance(reward_funcs, (list, tuple)) else []
+        taken = {id(one.reward) for one in given if isinstance(one, RewardSpec)}
+        return [spec for spec in self.reward_specs() if id(spec.reward) not in taken]
+
+    def chats(self, tokenizer: Any, options: Mapping[str, Any]) -> dict[EnvironmentKind | None, ToolChat]:
+        """How each kind of rollout converses. Raises UsageError where the chat template cannot carry tools."""
+        from ..rollout.chat import tool_chat
+
+        return {
+            kind: tool_chat(tokenizer, options, [tool.schema for tool in self.tools_of(kind).values()])
+            for kind in list(self.kinds.values()) or [None]
+        }
 
     def given_to(self, trainer: Any) -> Agents:
         """These, with the trainer that a rollout function is called with."""
@@ -136,8 +157,10 @@ def plan_agents(tools: Any = None, environment_factory: Any = None, rollout_func
     """What a trainer was given, checked; one instance of each environment is made for that.
 
     `tools`: functions or ToolSpecs. `environment_factory`: a class, factory, EnvironmentSpec or name, or a dict of them
-    by name, in which None means no environment. Raises UsageError.
+    by name, in which None means no environment; or what this function made before. Raises UsageError.
     """
+    if isinstance(environment_factory, Agents):
+        return environment_factory
     if rollout_func is not None:
         if tools or environment_factory is not None:
             raise UsageError("rollout_func writes whole rollouts; leave tools and environment_factory out")

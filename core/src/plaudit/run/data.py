@@ -26,9 +26,10 @@ class LoadedData:
     heldout: Sequence[Record]
 
 
-def load_data(data: DataSection, *, where: str, seed: int) -> LoadedData:
+def load_data(data: DataSection, *, where: str, seed: int, may_lack_prompts: bool = False) -> LoadedData:
     """Load and prepare the training and held-out rows; `where` is the section's key path, for messages.
 
+    `may_lack_prompts`: rows without one get an empty one, which an environment fills.
     Raises UsageError on a missing file, column, answer or prompt.
     """
     train: Sequence[Record] = load_records(data, where)
@@ -37,10 +38,15 @@ def load_data(data: DataSection, *, where: str, seed: int) -> LoadedData:
         heldout = load_records(data, where, heldout=True)[: data.eval_size]
     else:
         train, heldout = _hold_out(train, data.eval_size or 0, where, seed)
-    return LoadedData(prepare(train[: data.max_rows], data, where), prepare(heldout, data, where))
+    train, heldout = (
+        prepare(rows, data, where, may_lack_prompts=may_lack_prompts) for rows in (train[: data.max_rows], heldout)
+    )
+    return LoadedData(train, heldout)
 
 
-def prepare(records: Sequence[Record], data: DataSection, where: str) -> list[Record]:
+def prepare(
+    records: Sequence[Record], data: DataSection, where: str, *, may_lack_prompts: bool = False
+) -> list[Record]:
     """New records with mapped columns, the answer cut out, and the system prompt and few-shot turns in the prompt."""
     if not records:
         return []
@@ -53,6 +59,8 @@ def prepare(records: Sequence[Record], data: DataSection, where: str) -> list[Re
                 f"{where}.columns.{ours}: '{source}' has no column '{theirs}'{closest(theirs, names)} {have}"
             )
     mapped = [_map_columns(record, names, data.columns) for record in records]
+    if "prompt" not in mapped[0] and may_lack_prompts:
+        mapped = [{**record, "prompt": [{"role": "user", "content": ""}]} for record in mapped]
     if "prompt" not in mapped[0]:
         guess = next((name for name in names if name.lower() in _PROMPT_LIKE), names[0])
         raise UsageError(f"'{source}' has no column 'prompt' {have}; set {where}.columns = {{prompt = \"{guess}\"}}")

@@ -46,7 +46,10 @@ def launch(run: RunFile, how: Launch) -> int:
     from rich.console import Console
 
     from plaudit.run.locking import lock_of
+    from plaudit.run.stages import launch_stages
 
+    if run.stages:
+        return launch_stages(run, how)
     console = Console(quiet=not is_main_process(), soft_wrap=True)
     folder = RunFolder(Path(run.output_dir))
     checkpoint = folder.find_checkpoint(how.resume) if how.resume else None
@@ -121,6 +124,7 @@ def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
         processing_class=prepared.model.tokenizer,
         peft_config=prepared.peft_config,
         callbacks=list(callbacks),
+        environment_factory=prepared.agents,
     )
 
 

@@ -40,6 +40,8 @@ def plan_lines(prepared: Prepared) -> Iterator[tuple[str, str]]:
     )
     for index, spec in enumerate(prepared.rewards):
         yield "rewards" if index == 0 else "", _reward(spec)
+    if prepared.agents is not None:
+        yield from _agents(prepared.agents)
     sizes = prepared.sizes
     rollouts = sizes.prompts * sizes.generations
     yield "batch", f"{sizes.prompts} prompts × {sizes.generations} completions = {rollouts} rollouts a generation"
@@ -50,9 +52,21 @@ def plan_lines(prepared: Prepared) -> Iterator[tuple[str, str]]:
     yield "output", run.output_dir
 
 
+def _agents(agents: Any) -> Iterator[tuple[str, str]]:
+    """Each environment with its tools, then the tools that stand alone."""
+    for place, kind in enumerate(agents.environments):
+        tools = ", ".join(tool.name for tool in kind.tools) or "no tools"
+        route = f"{kind.name}: " if kind.name is not None else ""
+        yield "environments" if place == 0 else "", f"{route}{kind.type.__name__} ({tools})"
+    if agents.tools:
+        yield "tools", ", ".join(tool.name for tool in agents.tools)
+
+
 def _data(prepared: Prepared) -> str:
     run = prepared.run
-    if run.data is not None:
+    if run.data is None and not run.tasks:
+        parts = [f"made up by the environment: {len(prepared.train):,} a generation"]
+    elif run.data is not None:
         parts = [f"{run.data.path or run.data.name}: {len(prepared.train):,} rows"]
     else:
         counts = ", ".join(f"{name} {count:,}" for name, count in prepared.task_rows.items())

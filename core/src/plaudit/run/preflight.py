@@ -10,13 +10,14 @@ from typing import Any
 from plaudit.errors import UsageError
 from plaudit.run.configuring import make_config
 from plaudit.run.data import LoadedData, Record, load_data
+from plaudit.run.environments import check_agents, has_environments, plan_run_agents, with_agents
 from plaudit.run.lengths import PromptLengths, check_context, measure_prompts, token_counts
-from plaudit.run.mixing import mix_tasks
+from plaudit.run.mixing import mix_tasks, tempered_ratios
 from plaudit.run.model_files import ModelFiles, find_model
 from plaudit.run.peft_config import make_peft_config
 from plaudit.run.rewards import check_columns, load_rewards
 from plaudit.run.schema import DataSection, RunFile
-from plaudit.scoring.spec import RewardSpec
+from plaudit.scoring.spec import RewardSpec, unique_names
 
 DEFAULT_SEED = 42
 
@@ -33,7 +34,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that passed the preflight. `dropped`: rows left out because their prompt was too long, by task."""
+    """A run that passed the preflight. `dropped`: rows left out because their prompt was too long, by task.
+
+    `agents`: its tools and environments, None = there are none.
+    """
 
     run: RunFile
     config: Any
@@ -44,6 +48,7 @@ class Prepared:
     lengths: PromptLengths
     sizes: Sizes
     task_rows: Mapping[str, int]
+    agents: Any = None
     peft_config: Any = None
     dropped: Mapping[str, int] = field(default_factory=dict)
 
@@ -53,10 +58,18 @@ def prepare_run(run: RunFile) -> Prepared:
     from plaudit.grpo.prompts import PromptCodec
 
     rewards = load_rewards(run)
+    agents = plan_run_agents(run)
+    rewards = unique_names([*rewards, *(agents.reward_specs() if agents is not None else [])])
     seed = run.config.get("seed", DEFAULT_SEED)
     sections = _data_sections(run)
-    loaded = {name: load_data(data, where=where, seed=seed) for name, (data, where) in sections.items()}
-    ratios = {task.name: task.ratio for task in run.tasks if task.ratio is not None} or None
+    environments = has_environments(run)
+    loaded = {
+        name: load_data(data, where=where, seed=seed, may_lack_prompts=environments)
+        for name, (data, where) in sections.items()
+    }
+    if agents is not None:
+        loaded = with_agents(loaded, run)
+    ratios = _ratios(run, {name: data.train for name, data in loaded.items()})
     check_columns(rewards, _mixed(run, {name: data.train for name, data in loaded.items()}, ratios))
     config = make_config(run)
     if run.engine == "trl":
@@ -65,9 +78,11 @@ def prepare_run(run: RunFile) -> Prepared:
         check_engine(config, rewards)
     model = find_model(run.model)
     codec = PromptCodec(model.tokenizer, config.chat_template_kwargs or {})
-    kept = {name: _drop_long(data, sections[name], codec) for name, data in loaded.items()}
+    kept = {name: _drop_long(data, sections.get(name), codec) for name, data in loaded.items()}
     train = _mixed(run, {name: data.train for name, data in kept.items()}, ratios)
     heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)
+    if agents is not None:
+        check_agents(run, agents, train, heldout, config, model.tokenizer)
     return Prepared(
         run=run,
         config=config,
@@ -79,6 +94,7 @@ def prepare_run(run: RunFile) -> Prepared:
         sizes=_check_sizes(config, len(train), bool(heldout)),
         task_rows={name: sum(row.get("task") == name for row in train) for name in (task.name for task in run.tasks)},
         peft_config=make_peft_config(run.model.peft),
+        agents=agents,
         dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept},
     )
 
@@ -86,17 +102,25 @@ def prepare_run(run: RunFile) -> Prepared:
 def _data_sections(run: RunFile) -> dict[str, tuple[DataSection, str]]:
     if run.data is not None:
         return {"": (run.data, "data")}
-    return {task.name: (task.data, f"task.{index}.data") for index, task in enumerate(run.tasks)}
+    places = enumerate(run.tasks)
+    return {task.name: (task.data, f"task.{index}.data") for index, task in places if task.data is not None}
+
+
+def _ratios(run: RunFile, rows: Mapping[str, Sequence[Record]]) -> Mapping[str, float] | None:
+    """The tasks' shares: given, by temperature, or None = as many as there are."""
+    if run.task_temperature is not None:
+        return tempered_ratios(rows, run.task_temperature)
+    return {task.name: task.ratio for task in run.tasks if task.ratio is not None} or None
 
 
 def _mixed(run: RunFile, rows: Mapping[str, Sequence[Record]], ratios: Mapping[str, float] | None) -> list[Record]:
     return mix_tasks(rows, ratios) if run.tasks else list(rows[""])
 
 
-def _drop_long(data: LoadedData, section: tuple[DataSection, str], codec: Any) -> LoadedData:
+def _drop_long(data: LoadedData, section: tuple[DataSection, str] | None, codec: Any) -> LoadedData:
     """The rows whose prompt is within `max_prompt_tokens`; all of them when there is no such limit."""
-    limit = section[0].max_prompt_tokens
-    if limit is None:
+    limit = section[0].max_prompt_tokens if section is not None else None
+    if section is None or limit is None:
         return data
     parts = []
     for rows in (data.train, data.heldout):

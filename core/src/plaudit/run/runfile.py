@@ -13,6 +13,7 @@ from plaudit.errors import UsageError
 from plaudit.run.overrides import apply_overrides
 from plaudit.run.parsing import build, join
 from plaudit.run.schema import DataSection, RewardSection, RunFile
+from plaudit.run.stages import check_stages
 from plaudit.run.typecheck import closest, show
 
 
@@ -32,17 +33,24 @@ def load_run_file(path: str | Path, assignments: Iterable[str] = ()) -> RunFile:
 def parse_run(table: Mapping[str, Any]) -> RunFile:
     """A run from its tables: types and keys checked, then what the sections say of each other. Raises UsageError."""
     run = build(RunFile, table)
-    if (run.data is None) == (not run.tasks):
-        raise UsageError("a run needs either [data] or [[task]] with [task.data]" + (", not both" if run.data else ""))
+    if run.data is not None and run.tasks:
+        raise UsageError("a run needs either [data] or [[task]] with [task.data], not both")
+    if run.data is None and not run.tasks and len(run.environments) != 1:
+        raise UsageError(
+            "a run needs [data], or [[task]] with [task.data], or one [[environment]] that makes its tasks up by itself"
+        )
     if run.data is not None:
         _check_data(run.data, "data")
     _check_tasks(run)
     for index, reward in enumerate(run.rewards):
         _check_reward(reward, f"reward.{index}")
+    check_stages(run)
+    if run.task_temperature is not None and (run.task_temperature <= 0 or any(task.ratio for task in run.tasks)):
+        raise UsageError(f"task_temperature = {run.task_temperature}: expected above 0, and no ratio on a [[task]]")
     if run.eval.temperature < 0:
         raise UsageError(f"eval.temperature = {run.eval.temperature}: expected 0 (greedy) or more")
     for key in ("output_dir", "model_init_kwargs", "reward_weights"):
-        if key in run.config:
+        if key in run.config or any(key in stage.config for stage in run.stages):
             place = {"output_dir": "output_dir", "model_init_kwargs": "model.model_init_kwargs"}.get(
                 key, "reward.N.weight"
             )
@@ -83,20 +91,25 @@ def _check_tasks(run: RunFile) -> None:
         where = f"task.{index}"
         if names.count(task.name) > 1:
             raise UsageError(f"{where}.name = {show(task.name)}: two tasks have this name; give each its own")
-        if not (task.rewards or run.rewards):
+        if task.environment is not None and run.environments:
+            raise UsageError(f"{where}.environment: beside [[environment]]; give each task its own, or all rows these")
+        if task.data is None and task.environment is None:
+            raise UsageError(f"{where}.data is missing: expected a table, [{where}.data]")
+        if not (task.rewards or run.rewards or task.environment or run.environments):
             raise UsageError(
                 f"task '{task.name}' has no reward: add [[task.reward]] name = …, or a [[reward]] for all tasks"
             )
         if task.ratio is not None and task.ratio <= 0:
             raise UsageError(f"{where}.ratio = {task.ratio}: expected a number above 0")
-        _check_data(task.data, join(where, "data"))
+        if task.data is not None:
+            _check_data(task.data, join(where, "data"))
         for place, reward in enumerate(task.rewards):
             _check_reward(reward, f"{where}.reward.{place}")
             if reward.when:
                 raise UsageError(f"{where}.reward.{place}.when: a task's reward already runs on its own rows only")
     if len({task.ratio is None for task in run.tasks}) > 1:
         raise UsageError("give every [[task]] a ratio, or none: some have one and some have not")
-    if not run.tasks and not run.rewards:
+    if not run.tasks and not run.rewards and not run.environments:
         raise UsageError("a run needs a reward: add [[reward]] name = …; `plaudit plugins` lists what is installed")
 
 

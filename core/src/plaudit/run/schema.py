@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from plaudit.plugins.declare import Executor, Granularity, OnError
 
+OnToolError = Literal["answer", "abort", "raise"]
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSection:
@@ -88,13 +90,53 @@ class RewardSection:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSection:
-    """`[[task]]`: rows with rewards of their own. `ratio` is its share of the rows, relative to the other tasks."""
+class EnvironmentSection:
+    """`[[environment]]`, or `[task.environment]` for the rows of one task: an environment by name, with its options.
+
+    `route`: the value of the rows' column `environment` that leads here, by default its name; one environment by itself
+    serves every row. `tools`: its methods that the model may call, by default all that its author offers. The other
+    fields are those of `plaudit.rollout.agent.EnvironmentSpec`, which says what each means; None = its default.
+    """
 
     name: str
-    data: DataSection
+    route: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[str, ...] | None = None
+    timeout_s: float | None = None
+    reset_timeout_s: float | None = None
+    retries: int | None = None
+    tool_retries: int | None = None
+    backoff_s: float | None = None
+    on_error: OnToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSection:
+    """`[[task]]`: rows with rewards of their own. `ratio` is its share of the rows, relative to the other tasks.
+
+    `data` may be missing where its environment makes the tasks up; it then needs a `ratio` among other tasks.
+    """
+
+    name: str
+    data: DataSection | None = None
+    environment: EnvironmentSection | None = None
     rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
     ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageSection:
+    """`[[stage]]`: a part of the run that begins with the model of the part before, in a folder of its own.
+
+    `rewards`: names of the run's rewards that count in it, all by default; `[[stage.reward]]` gives it others instead.
+    `config`: GRPOConfig fields that differ. `data`: instead of the run's.
+    """
+
+    name: str
+    rewards: tuple[str, ...] = ()
+    own_rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
+    data: DataSection | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +152,9 @@ class EvalSection:
 class RunFile:
     """A whole run. `config` holds GRPOConfig fields; `rewards` beside `[[task]]` apply to every task.
 
-    `engine`: who trains, this engine or TRL's trainer.
+    `tools`: functions that the model may call in every rollout, `package.module:function` or `./file.py:function`.
+    `engine`: who trains, this engine or TRL's trainer. `task_temperature`: tasks without ratios come in shares of their
+    size to the power 1/T: 1 as they are, more evens them out.
     """
 
     output_dir: str
@@ -118,6 +162,10 @@ class RunFile:
     engine: Literal["plaudit", "trl"] = "plaudit"
     data: DataSection | None = None
     rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
+    environments: tuple[EnvironmentSection, ...] = field(default=(), metadata={"key": "environment"})
+    tools: tuple[str, ...] = ()
     tasks: tuple[TaskSection, ...] = field(default=(), metadata={"key": "task"})
+    task_temperature: float | None = None
+    stages: tuple[StageSection, ...] = field(default=(), metadata={"key": "stage"})
     eval: EvalSection = field(default_factory=EvalSection)
     config: Mapping[str, Any] = field(default_factory=dict)
