@@ -29,7 +29,7 @@ CASES = {
 }
 
 
-def compare(case: str, output: Path) -> None:
+def compare(case: str, output: Path, **more) -> None:
     """Train and save logs, evaluation and weights of this rank."""
     size = 8 // WORLD
     output.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def compare(case: str, output: Path) -> None:
         max_steps=3,
         per_device_train_batch_size=size,
         per_device_eval_batch_size=size,
-        **CASES[case],
+        **{**CASES[case], **more},
     )
     kept = {"logs": result.logs, "evaluation": result.evaluation, "weights": result.weights}
     torch.save(kept, output / f"{case}_{RANK}.pt")

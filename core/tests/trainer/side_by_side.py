@@ -36,7 +36,7 @@ async def reward_length(completion_ids, log_metric, **kwargs):
 class Injected:
     """Plaudit's generator protocol. `rank`: which part of the batch this process writes."""
 
-    exact = False
+    exact = True  # no engine of its own, whose mismatch would be corrected
 
     def __init__(self, rank=0):
         self.calls, self.rank = -1, rank
@@ -99,11 +99,13 @@ def run_plaudit(model, tokenizer, output_dir, **more):
     return run(GRPOTrainer, GRPOConfig, model, tokenizer, output_dir, **more)
 
 
-def run(trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=False, peft_config=None, **more):
+def run(
+    trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=False, peft_config=None, rows=ROWS, **more
+):
     """A real train(); returns logs (one dict a step), evaluation metrics, final weights."""
     from datasets import Dataset
 
-    data = Dataset.from_list(ROWS)
+    data = Dataset.from_list(rows)
     if evaluate:
         more = {"per_device_eval_batch_size": 8, **more}
     trainer = trainer_class(
@@ -120,8 +122,14 @@ def run(trainer_class, config_class, model, tokenizer, output_dir, *, evaluate=F
         trainer.train()
         metrics = trainer.evaluate() if evaluate else {}
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
-    weights = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    weights = {name: whole(value).clone() for name, value in trainer.model.named_parameters()}
     return SimpleNamespace(logs=logs, evaluation=metrics, weights=weights)
+
+
+def whole(parameter):
+    """The weight, of all ranks when they share it."""
+    value = parameter.detach()
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
 def use_generator(trainer, generator):

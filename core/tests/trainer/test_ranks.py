@@ -25,7 +25,7 @@ MAIN = Path(__file__).with_name("rank_main.py")
 pytestmark = pytest.mark.timeout(900)
 
 
-def start(output, ranks):
+def start(output, ranks, *parts, main=MAIN):
     """Start `ranks` processes of one run."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -34,7 +34,7 @@ def start(output, ranks):
     world = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
     return [
         subprocess.Popen(
-            [sys.executable, str(MAIN), str(output)],
+            [sys.executable, str(main), str(output), *parts],
             env={**shared, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
