@@ -2,8 +2,8 @@
 
     python benchmarks/generation.py --repeats 5
 
-Both write the same number of tokens: sampling, temperature 1, no end-of-sequence token but on the quickstart task, where
-completions end by themselves. They take turns; the least of the repeats counts, for a busy machine only adds to it.
+Both sample at temperature 1. Completions of the quickstart task end by themselves, the others all have the same length.
+They take turns; the least of the repeats counts, for a busy machine only adds to it.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class ByPlace:
 def dull(prompts, completion_ids, log_extra, **kwargs):
     """Differs in the groups of some prompts only."""
     log_extra("copy", list(prompts))
-    return [0.0 if len(set(prompt)) < 4 else ids[1] / 10 for prompt, ids in zip(prompts, completion_ids, strict=True)]
+    return [0.0 if prompt[0] in "02" else ids[1] / 10 for prompt, ids in zip(prompts, completion_ids, strict=True)]
 
 
 def dynamic(output: Path, generations: int) -> None:
@@ -140,7 +140,8 @@ def dynamic(output: Path, generations: int) -> None:
         "num_completions_to_print": 0,
         "vllm_importance_sampling_correction": False,
     }
-    trainer = make_trainer(output / f"dynamic-{generations}", dull, rows=ROWS[:12], **options)
+    model = make_model(dtype=torch.float64)
+    trainer = make_trainer(output / f"dynamic-{generations}", dull, rows=ROWS[:12], model=model, **options)
     use_generator(trainer, ByPlace(RANK * generations // WORLD if generations == 16 else 0))
     with mock.patch("torch.randperm", in_order):
         trainer.train()
