@@ -39,7 +39,7 @@ class Rollout:
     None = all or unknown. `tool_mask` is 1 on the model's own tokens and 0 on tokens that a tool wrote; None means all
     are the model's. `finish_reason` "abort": it was given up, and no reward sees it. `tool_uses`: the calls it made,
     None where it had no tools. `metrics`: numbers on how it was written, which are averaged over the rollouts that have
-    them.
+    them. `media`: the prompt's images, as the model is given them.
     """
 
     index: int
@@ -53,6 +53,7 @@ class Rollout:
     environment: Any = None
     tool_uses: tuple[ToolUse, ...] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    media: Any = None
     candidates: tuple[tuple[int, ...], ...] | None = None
 
 

@@ -115,3 +115,14 @@ def test_a_dense_model_has_no_load_to_balance(tmp_path):
     with pytest.raises(UsageError, match=r"router_aux_loss_coef is 0.1, but Qwen3ForCausalLM is no mixture"):
         make_trainer(tmp_path, router_aux_loss_coef=0.1)
     make_trainer(tmp_path, router_aux_loss_coef=0.0).train()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_resumed_run_loads_experts_that_are_saved_under_other_names(family, tmp_path):
+    options = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "router_aux_loss_coef": 0.1}
+    whole = make_trainer(tmp_path, model=make_experts(family), **options)
+    whole.train()
+    rest = make_trainer(tmp_path, model=make_experts(family), **options)
+    rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    for (name, one), other in zip(whole.model.named_parameters(), rest.model.parameters(), strict=True):
+        assert torch.equal(one, other), name

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..rollout.media import Media, model_inputs
 from .records import LossInputs
 
 
@@ -17,13 +18,14 @@ class Experience:
     """The tokens of one rollout. `learn`: per completion token, 1 where it counts in the loss.
 
     `logprobs`: the sampler's, in nats, one a completion token; None when nothing needs them. `candidates`: the ids that
-    each token was drawn from, where log-probs are normalised over those.
+    each token was drawn from, where log-probs are normalised over those. `media`: the prompt's images.
     """
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     learn: tuple[int, ...]
     logprobs: tuple[float, ...] | None = None
+    media: Media | None = None
     candidates: tuple[tuple[int, ...], ...] | None = None
 
 
@@ -36,8 +38,8 @@ class MicroBatch:
     predict each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`:
     (B, C), 1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole
     generation batch over all ranks. `old_logprobs` of the policy that generated, `ref_logprobs` of the reference
-    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None. `candidates`:
-    (T, K) ids that log-probs are normalised over; None = all.
+    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None. `media`: (B,) the
+    images of each row, or nothing. `candidates`: (T, K) ids that log-probs are normalised over; None = all.
     """
 
     input_ids: Tensor
@@ -52,6 +54,12 @@ class MicroBatch:
     ref_logprobs: Tensor | None = None
     sampled_logprobs: Tensor | None = None
     candidates: Tensor | None = None
+    media: tuple[Media | None, ...] = ()
+
+    def seen(self, dtype: torch.dtype) -> dict[str, Any]:
+        """The arguments of the model beside tokens and mask: images, in `dtype`."""
+        width, device = self.input_ids.shape[1], self.input_ids.device
+        return model_inputs(self.media, [0] * len(self.media), width, dtype=dtype, device=device)
 
     def loss_inputs(self, logp: Tensor, entropy: Tensor | None, ran: Tensor | None = None) -> LossInputs:
         """What the loss takes, with the policy's log-probs and entropies now, (B, C), of the rows that it ran on."""
@@ -74,6 +82,7 @@ class MicroBatch:
         return replace(
             self,
             **by_row,
+            media=tuple(self.media[row] for row in rows.tolist()) if self.media else (),
             positions=new_row * width + self.positions[kept] % width,
             targets=self.targets[kept],
             candidates=None if self.candidates is None else self.candidates[kept],
@@ -82,12 +91,18 @@ class MicroBatch:
 
     def state_dict(self) -> dict[str, Any]:
         """The fields by name, as a checkpoint keeps them."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        media = [None if one is None else (dict(one.inputs), dict(one.by_token)) for one in self.media]
+        return {**{item.name: getattr(self, item.name) for item in fields(self)}, "media": media}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu") -> MicroBatch:
         """A saved micro-batch, on `device`."""
-        return cls(**{name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()})
+        media = tuple(
+            None if one is None else Media(*one).changed(lambda value: value.to(device))
+            for one in state.get("media", ())
+        )
+        moved = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()}
+        return cls(**{**moved, "media": media})
 
 
 _BY_TOKEN = ("positions", "targets", "slots", "candidates")
@@ -129,6 +144,7 @@ def collate(
         advantages=torch.zeros(len(rows)),
         sampled_logprobs=_sampled(rows, grid),
         candidates=_candidates(rows),
+        media=tuple(row.media for row in rows) if any(row.media is not None for row in rows) else (),
     )
     return tensors if torch.device(device).type == "cpu" else MicroBatch.from_state(tensors.state_dict(), device)
 

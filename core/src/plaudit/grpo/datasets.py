@@ -64,7 +64,7 @@ def check_prompt_lengths(train: Any, evaluation: Any, codec: PromptCodec) -> Non
 
     Streams are not read for it: a prompt of theirs that is too long ends the run when it comes.
     """
-    if codec.max_prompt_tokens is None:
+    if not codec.checks_ahead or codec.max_prompt_tokens is None:
         return
     for label, dataset in _labelled(train, evaluation):
         if streams(dataset):

@@ -76,5 +76,6 @@ def _one_token(batch: MicroBatch) -> MicroBatch:
         old_logprobs=None,
         ref_logprobs=None,
         sampled_logprobs=None,
+        media=tuple(None if one is None else one.without_images() for one in batch.media[:1]),
         candidates=None,
     )

@@ -51,13 +51,12 @@ class TokenScorer:
     computed too, over the tokens of padded rows.
     """
 
-    def __init__(
-        self, model: nn.Module, *, temperature: float, packing: bool = True, balanced: bool = False
-    ) -> None:
+    def __init__(self, model: nn.Module, *, temperature: float, packing: bool = True, balanced: bool = False) -> None:
         self.head: nn.Module = model.get_output_embeddings()
         self.temperature = temperature
         self.fused = isinstance(self.head, nn.Linear) and _head_comes_last(model, self.head)
         self.balanced = balanced
+        self.dtype = model.get_input_embeddings().weight.dtype
         self.packed = PackedModel(model) if packing and not balanced else None
 
     def __call__(self, model: nn.Module, batch: MicroBatch, *, entropies: Entropies = "none") -> TokenStats:
@@ -77,13 +76,13 @@ class TokenScorer:
 
     def _values(self, model: nn.Module, batch: MicroBatch, entropies: Entropies) -> tuple[Tensor, Tensor | None]:
         """(T, …): what the head's stand-in makes of the positions that predict; and the load-balancing loss."""
-        packed = pack(batch) if self.packed is not None and self.packed.ready else None
+        packed = pack(batch) if self.packed is not None and self.packed.ready and not batch.media else None
         positions = batch.positions if packed is None else packed.positions
         head = self._fused_head if self.fused else self._selecting_head
         with _forward(self.head, lambda hidden: head(hidden, positions, batch, entropies)):
             if packed is not None and self.packed is not None:
                 return self.packed(model, packed), None
-            more = {"output_router_logits": True} if self.balanced else {}
+            more = batch.seen(self.dtype) | ({"output_router_logits": True} if self.balanced else {})
             found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False, **more)
             return found.logits, found.aux_loss if self.balanced else None
 

@@ -51,12 +51,15 @@ def load_model(
 
 
 def load_tokenizer(given: Any, model: Any, *, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """The tokenizer given, or the one beside the model; it pads on the left and has a pad token, EOS if it had none."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerBase
+    """The tokenizer or processor given, or the one beside the model.
+
+    The tokenizer pads on the left and has a pad token, EOS if it had none.
+    """
+    from transformers import AutoProcessor, AutoTokenizer, PreTrainedTokenizerBase, ProcessorMixin
 
     if given is None:
         try:
-            given = AutoTokenizer.from_pretrained(
+            given = (AutoProcessor if sees_images(model) else AutoTokenizer).from_pretrained(
                 model.config._name_or_path, revision=revision, padding_side="left", trust_remote_code=trust_remote_code
             )
         except (OSError, ValueError) as error:
@@ -64,19 +67,24 @@ def load_tokenizer(given: Any, model: Any, *, revision: str | None = None, trust
                 f"no tokenizer beside the model {model.config._name_or_path!r}; pass processing_class "
                 f"({_first_line(error)})"
             ) from error
-    if not isinstance(given, PreTrainedTokenizerBase):
-        raise UsageError(
-            f"processing_class is a {type(given).__name__}; expected a tokenizer (processors of vision-language "
-            "models are "
-            "not supported yet)"
-        )
-    if given.pad_token is None:
-        given.pad_token = given.eos_token
-    given.padding_side = "left"
-    model.config.get_text_config().pad_token_id = given.pad_token_id
+    tokenizer = given.tokenizer if isinstance(given, ProcessorMixin) else given
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise UsageError(f"processing_class is a {type(given).__name__}; expected a tokenizer or a processor with one")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
+    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     if getattr(model, "generation_config", None) is not None:
-        model.generation_config.pad_token_id = given.pad_token_id
+        model.generation_config.pad_token_id = tokenizer.pad_token_id
     return given
+
+
+def sees_images(model: Any) -> bool:
+    """Whether the model is one of transformers' for images and text."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    base = model.get_base_model() if is_adapted(model) else model
+    return type(base).__name__ in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()
 
 
 def stop_token_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

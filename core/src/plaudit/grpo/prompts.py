@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
+from ..rollout.media import Media
 from ..types import Row, Text
+from .images import images_in, prompt_with_images
 
 # A column of one of these names would be hidden by, or clash with, what a reward function is given.
 RESERVED_COLUMNS = (
@@ -23,10 +25,18 @@ RESERVED_COLUMNS = (
 
 
 def as_row(record: Mapping[str, Any]) -> Row:
-    """A dataset record as a Row. Raises UsageError when it has no prompt."""
+    """A dataset record as a Row, its images in the prompt. Raises UsageError when it has no prompt."""
     if "prompt" not in record:
         raise UsageError(f"a row has no 'prompt' column; its columns are {', '.join(sorted(record)) or 'none'}")
-    return Row(record["prompt"], {name: value for name, value in record.items() if name != "prompt"})
+    return Row(prompt_with_images(record), {name: value for name, value in record.items() if name != "prompt"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A prompt as the model is given it."""
+
+    ids: tuple[int, ...]
+    media: Media | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +50,38 @@ class PromptCodec:
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_prompt_tokens: int | None = None
 
+    @property
+    def checks_ahead(self) -> bool:
+        """Whether a prompt's length is known from the prompt column alone."""
+        return self.max_prompt_tokens is not None
+
     def encode(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Token ids of each row's prompt, with the chat template and generation prompt when it is a conversation.
+        """Token ids of each row's prompt, see `prepare`."""
+        return [prompt.ids for prompt in self.prepare(rows)]
+
+    def prepare(self, rows: Sequence[Row]) -> list[Prepared]:
+        """Each row's prompt, with the chat template and generation prompt when it is a conversation.
 
         Neighbours with equal prompts, as in a group, are encoded once. Raises UsageError on a prompt that is empty
         or too long.
         """
         first = [place for place, row in enumerate(rows) if place == 0 or row.prompt != rows[place - 1].prompt]
-        encoded = self._encode([rows[place] for place in first])
+        prepared = self._prepare([rows[place] for place in first])
         ends = [*first[1:], len(rows)]
-        return [ids for ids, start, end in zip(encoded, first, ends, strict=True) for _ in range(start, end)]
+        return [prompt for prompt, start, end in zip(prepared, first, ends, strict=True) for _ in range(start, end)]
 
     def decode(self, row: Row, completion_ids: Sequence[int]) -> Text:
         """The completion as rewards see it: a string, or one assistant message where the prompt is a conversation."""
         text = self.tokenizer.decode(completion_ids, skip_special_tokens=True)
         return text if isinstance(row.prompt, str) else [{"role": "assistant", "content": text}]
+
+    def _prepare(self, rows: Sequence[Row]) -> list[Prepared]:
+        if any(images_in(row.prompt) for row in rows):
+            raise UsageError(
+                "rows have images, but processing_class is a tokenizer; give the processor of a vision-language model, "
+                "or drop the columns image and images"
+            )
+        return [Prepared(ids) for ids in self._encode(rows)]
 
     def _encode(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
         plain = [row.prompt for row in rows if isinstance(row.prompt, str)]

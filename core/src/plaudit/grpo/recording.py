@@ -16,6 +16,7 @@ from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
 from .moving_reference import MovingReference
 from .records import LossOptions
+from .renamed_weights import load_renamed
 from .resuming import checkpoint_to_resume
 from .rollout_metrics import collected_metrics
 from .run_log import RunLog
@@ -111,6 +112,16 @@ class RecordingTrainer(Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
         checkpoints.write_state(self, Path(output_dir))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        plain = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+        if not (plain and load_renamed(model or self.model, Path(resume_from_checkpoint))):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        plain = not (self.is_fsdp_enabled or self.is_deepspeed_enabled)
+        if not (plain and load_renamed(self.model, Path(self.state.best_model_checkpoint))):
+            super()._load_best_model()
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

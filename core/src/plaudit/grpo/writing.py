@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
 from ..types import Rollout, Row
-from .prompts import PromptCodec
+from .prompts import Prepared, PromptCodec
 
 Mode = Literal["train", "eval"]
 
@@ -74,8 +74,8 @@ class SingleTurnWriter:
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         """Generate, handing over each rollout as soon as its last token is there."""
         self.generator.refresh(work.step)
-        prompts = self.codec.encode(work.rows)
-        requests = [Request(index, ids) for index, ids in enumerate(prompts)]
+        prompts = self.codec.prepare(work.rows)
+        requests = [Request(index, prompt.ids, media=prompt.media) for index, prompt in enumerate(prompts)]
         rollouts: dict[int, Rollout] = {}
         for made in self.generator.generate(requests, work.sampling):
             rollouts[made.index] = self._rollout(work.rows[made.index], prompts[made.index], made)
@@ -94,14 +94,15 @@ class SingleTurnWriter:
         """Close the generator."""
         self.generator.close()
 
-    def _rollout(self, row: Row, prompt_ids: tuple[int, ...], made: Generated) -> Rollout:
+    def _rollout(self, row: Row, prompt: Prepared, made: Generated) -> Rollout:
         return Rollout(
             index=made.index,
             row=row,
             completion=self.codec.decode(row, made.completion_ids),
             completion_ids=made.completion_ids,
-            prompt_ids=prompt_ids,
+            prompt_ids=prompt.ids,
             logprobs=made.logprobs,
             candidates=made.candidates,
             finish_reason=made.finish_reason,
+            media=prompt.media,
         )

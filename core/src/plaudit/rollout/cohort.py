@@ -66,11 +66,12 @@ class Cohort:
         import torch
 
         count = len(self._requests)
-        prompts = list(dict.fromkeys(request.prompt_ids for request in self._requests))
+        asked = [(request.prompt_ids, request.media) for request in self._requests]
+        prompts = list(dict.fromkeys(asked))
         group_of = {prompt: number for number, prompt in enumerate(prompts)}
         self._decoder = self._make_decoder(self._longest)
-        logits = self._decoder.prefill(prompts)
-        groups = torch.tensor([group_of[request.prompt_ids] for request in self._requests], device=logits.device)
+        logits = self._decoder.prefill([ids for ids, _ in prompts], [media for _, media in prompts])
+        groups = torch.tensor([group_of[prompt] for prompt in asked], device=logits.device)
         self._decoder.select(groups)
         self._rows = torch.arange(count, device=logits.device)  # (W,): which request each row is
         self._live = torch.ones(count, dtype=torch.bool, device=logits.device)  # (W,)

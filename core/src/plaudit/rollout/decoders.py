@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .media import model_inputs
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from .media import Media
 
 
 class Decoder(Protocol):
     """Holds a KV cache of one entry a row. Called without gradients, on a model in eval mode."""
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
-        """Compute U prompts. Returns the next token's logits, (U, V)."""
+    def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
+        """Compute U prompts, each with its images if it has some. Returns the next token's logits, (U, V)."""
         ...
 
     def select(self, rows: Tensor) -> None:
@@ -38,17 +42,24 @@ class ModuleDecoder:
         self._cache = CACHES[cache_implementation or "dynamic"](model.config.get_text_config(), longest)
         self._cache_name = cache_name(model)
         self._takes_positions = "position_ids" in _parameters(model)
+        self._grid_positions = grid_positions(model)
         self._mask: Tensor | None = None
         self._positions: Tensor | None = None
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
         """Compute U prompts, left-padded. Returns (U, V)."""
         ids, mask = left_padded(prompts, self._model.device)
         # Without padding no mask is given, which lets the model take its cheapest path.
         self._mask = None if bool(mask.all()) else mask
+        starts = [ids.shape[1] - len(prompt) for prompt in prompts]
+        seen = model_inputs(media, starts, ids.shape[1], dtype=float_type(self._model), device=ids.device)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         self._positions = positions[:, -1:]
-        return self._forward(ids, positions)
+        if self._grid_positions is not None and any(one is not None and one.inputs for one in media):
+            # An image takes up other positions than it has tokens; what follows counts on from there.
+            positions, shift = self._grid_positions(ids, attention_mask=mask, **seen)
+            self._positions = self._positions + shift
+        return self._forward(ids, positions, **seen)
 
     def select(self, rows: Tensor) -> None:
         """Keep or repeat rows of the cache, the mask and the positions."""
@@ -66,8 +77,9 @@ class ModuleDecoder:
             self._mask = _with_ones(self._mask)
         return self._forward(tokens[:, None], self._positions)
 
-    def _forward(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def _forward(self, ids: Tensor, positions: Tensor, **seen: Any) -> Tensor:
         inputs = {"input_ids": ids, "attention_mask": self._mask, self._cache_name: self._cache, "use_cache": True}
+        inputs |= seen
         if self._takes_positions:
             inputs["position_ids"] = positions
         return self._model(**inputs, logits_to_keep=1).logits[:, -1]
@@ -97,6 +109,24 @@ CACHES: dict[str, Callable[[Any, int], Any]] = {"dynamic": _dynamic, "static": _
 dynamic: grows with the rows. static: all of its room from the start, written in place. quantized: keys and values in 4
 bits, by optimum-quanto.
 """
+
+
+def float_type(model: Any) -> Any:
+    """The type of the model's embeddings, which its other inputs share."""
+    return model.get_input_embeddings().weight.dtype
+
+
+def grid_positions(model: Any) -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """The model's own way to positions where images have rows and columns (Qwen2-VL's M-RoPE), if it has one.
+
+    Returns (3, U, P) positions, and (U, 1): how far what follows is shifted.
+    """
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    own = getattr(getattr(base, "model", None), "get_rope_index", None)
+    if own is None:
+        return None
+    known = signature(own).parameters
+    return lambda ids, **inputs: own(ids, **{name: value for name, value in inputs.items() if name in known})
 
 
 def cache_name(model: Any) -> str:

@@ -17,6 +17,8 @@ from .folding import Affine, FoldedLayer, folded_norm, interleaved
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .media import Media
+
 GROWTH = 64
 
 
@@ -52,7 +54,7 @@ class FusedDecoder:
         self._positions: Tensor | None = None  # (W,) of the newest token, where padding makes them differ
         self._bias: Tensor | None = None  # (W, longest): -inf on padding, else 0
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
         """Compute U prompts by the model's own forward. Returns (U, V)."""
         from transformers import DynamicCache
 

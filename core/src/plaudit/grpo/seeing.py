@@ -1,0 +1,101 @@
+"""Prompts of vision-language models: their processor makes token ids and images of a conversation in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..errors import UsageError
+from ..rollout.media import Media
+from ..rollout.protocol import SamplingOptions
+from ..types import Row
+from .images import with_blocks
+from .prompts import Prepared, PromptCodec
+
+
+@dataclass(frozen=True, slots=True)
+class SeeingCodec(PromptCodec):
+    """A codec whose `tokenizer` is part of a `processor`."""
+
+    processor: Any = None
+
+    @property
+    def checks_ahead(self) -> bool:
+        """No: a prompt's length depends on its images."""
+        return False
+
+    def _prepare(self, rows: Sequence[Row]) -> list[Prepared]:
+        return [self._one(row) for row in rows]
+
+    def _one(self, row: Row) -> Prepared:
+        if isinstance(row.prompt, str):
+            found = self.processor(text=[row.prompt], return_tensors="pt")
+        else:
+            found = self.processor.apply_chat_template(
+                [with_blocks(row.prompt)],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                **self.chat_template_kwargs,
+            )
+        ids = tuple(found["input_ids"][0].tolist())
+        self._check_length(row, len(ids))
+        rest = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+        return Prepared(ids, media_of(rest, len(ids)))
+
+
+def media_of(found: Mapping[str, torch.Tensor], tokens: int) -> Media | None:
+    """What a processor gave for one prompt of so many tokens, beside ids and mask."""
+    rest = {name: value for name, value in found.items() if name not in ("input_ids", "attention_mask")}
+    by_token = {name for name, value in rest.items() if name.endswith("token_type_ids") and value.shape == (1, tokens)}
+    media = Media(
+        {name: value for name, value in rest.items() if name not in by_token},
+        {name: rest[name][0] for name in rest if name in by_token},
+    )
+    return media if rest else None
+
+
+def is_processor(processing_class: Any) -> bool:
+    """Whether this is a processor, of which a tokenizer is a part."""
+    from transformers import ProcessorMixin
+
+    return isinstance(processing_class, ProcessorMixin)
+
+
+def tokenizer_of(processing_class: Any) -> Any:
+    """The tokenizer, or that of a processor."""
+    return processing_class.tokenizer if is_processor(processing_class) else processing_class
+
+
+def without_image_tokens(sampling: SamplingOptions, model: Any) -> SamplingOptions:
+    """The options with the model's image token forbidden: written by the policy, it would stand for no image."""
+    token = getattr(model.config, "image_token_id", None)
+    if token is None or "suppress_tokens" in sampling.generation_kwargs:
+        return sampling
+    return replace(sampling, generation_kwargs={**sampling.generation_kwargs, "suppress_tokens": [token]})
+
+
+def check_seeing(args: Any, processing_class: Any, converses: bool) -> None:
+    """Prepare `args` for a vision-language model. Raises UsageError where one cannot generate.
+
+    `converses`: with tools or environments.
+    """
+    if not is_processor(processing_class):
+        return
+    # Rows without images leave the part that sees without a gradient.
+    if args.ddp_find_unused_parameters is None and not (args.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
+        args.ddp_find_unused_parameters = True
+    for asked, name in (
+        (args.use_transformers_continuous_batching, "use_transformers_continuous_batching"),
+        (args.use_vllm, "use_vllm"),
+        (converses, "tools or environment_factory"),
+    ):
+        if asked:
+            raise UsageError(
+                f"{name} with a vision-language model: it is given tokens alone there; leave it out, or train on text "
+                "with the model's tokenizer as processing_class"
+            )
