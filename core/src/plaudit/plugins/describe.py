@@ -31,6 +31,10 @@ def describe(kind: str, found: Any, origin: Origin) -> dict[str, Any]:
     Raises ContractError or PluginError when the object does not keep the contract of its kind.
     """
     doc = {"doc": docstring(found)}
+    if origin.name.endswith(":*"):  # a family: what it gives is known once a name is asked for
+        if not callable(found):
+            raise ContractError(f"{origin.label} is not callable; a family is a function of a name")
+        return doc
     if kind == "hooks":
         Hooks().register(found, origin.name)
         return doc

@@ -18,7 +18,7 @@ from plaudit.errors import UsageError
 _FILE = re.compile(r"^(?P<path>.+\.py):(?P<attribute>[^\W\d][\w.]*)$")
 _PATH_LIKE = re.compile(r"^(\.{0,2}[/\\]|~|[A-Za-z]:[/\\])|\.py$")
 _URL = re.compile(r"^(?P<url>https?://[^\s#]+)#(?P<name>[\w.-]+)$")
-_NAME = re.compile(r"^(?:(?P<owner>[A-Za-z0-9_][\w.-]*):)?(?P<name>\w(?:[\w./+:-]*[\w./+-])?)$")
+_NAME = re.compile(r"^(?:(?P<owner>[A-Za-z0-9_][\w.-]*):)?(?P<name>\w(?:[\w./+:-]*[\w./+-])?(?::\*)?)$")
 _VERSION_STARTS = re.compile(r"\s*(?:@|[<>=!~]=?)")
 FORMS = (
     "name, distribution:name, name@1.2, name>=1,<2, package.module:attribute, ./file.py:function or https://host/#name"

@@ -27,7 +27,8 @@ GROUPS = {
 class PluginInfo:
     """One entry point. `distribution` is the name as published; `value` says where the object lies.
 
-    `value` is `module:attribute`, or a module alone for commands and hooks.
+    `value` is `module:attribute`, or a module alone for commands and hooks. A name that ends with `:*` is a family: a
+    function that gives the component of each name in the star's place; `member` is that name once one was asked for.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class PluginInfo:
     distribution: str
     version: str
     value: str
+    member: str | None = None
 
     @property
     def reference(self) -> str:

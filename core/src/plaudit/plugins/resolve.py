@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:
     if not matches and reference.owner:
         owner = normalised(reference.owner)
         matches = [p for p in plugins if p.name == reference.name and normalised(p.distribution) == owner]
+    if not matches and reference.owner:
+        matches = _members(reference, plugins)
     if not matches:
         return None
     distributions = sorted({plugin.distribution for plugin in matches})
@@ -76,6 +79,18 @@ def find(reference: Reference, kinds: Sequence[str]) -> PluginInfo | None:
     return chosen
 
 
+def _members(reference: Reference, plugins: Sequence[PluginInfo]) -> list[PluginInfo]:
+    """What families offer under `family:name` or `distribution:family:name`."""
+    family, _, member = reference.full_name.rpartition(":")
+    distribution, _, short = family.partition(":")
+    found = [p for p in plugins if p.name == f"{family}:*"]
+    if not found and short:
+        found = [
+            p for p in plugins if p.name == f"{short}:*" and normalised(p.distribution) == normalised(distribution)
+        ]
+    return [replace(p, name=f"{p.name[:-1]}{member}", member=member) for p in found]
+
+
 def import_plugin(info: PluginInfo, reference: str | None = None) -> tuple[Any, Origin]:
     """Import the object of an entry point. Raises PluginError naming plugin, distribution and cause."""
     label = f"{info.kind} '{info.name}' ({info.distribution} {info.version})"
@@ -84,6 +99,11 @@ def import_plugin(info: PluginInfo, reference: str | None = None) -> tuple[Any, 
         found = import_attribute(module.strip(), attribute.strip(), what=label)
     else:
         found = import_module(module.strip(), what=label)
+    if info.member is not None:
+        try:
+            found = found(info.member)
+        except LookupError as error:
+            raise PluginError(f"{label} does not exist: {error.args[0] if error.args else error}") from error
     return found, Origin(info.name, label, reference or info.reference, info.distribution, info.version)
 
 
@@ -108,7 +128,7 @@ def unknown_message(reference: Reference, kinds: Sequence[str]) -> str:
     parts = [f"no {noun} named '{reference.name}'"]
     if reference.owner is not None:
         parts = [_unknown_owner(reference, noun)]
-    install = distribution_with(reference.name)
+    install = distribution_with(reference.name) or distribution_with(f"{reference.owner}:*")
     near = [] if install or reference.name in names else difflib.get_close_matches(reference.name, names, n=1)
     if near:
         parts.append(f"did you mean {_with_origin(near[0], plugins)}?")

@@ -2,9 +2,6 @@
 
 Generators write the rows here. What scores an answer runs in a sandbox only: some of reasoning-gym's scorers evaluate
 the answer as Python. `countdown`, `puzzle24` and `number_sorting` are decided by rules of our own instead.
-
-The entry points are this module's attributes `gcd_rows` and `gcd_verifier` for the generator `gcd`, and so for every
-other; they are made when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from typing import Any, Literal
 from plaudit import Verdict, verifier
 from plaudit_sandbox import InfrastructureFailure, Limits, Sandbox, shared_sandbox
 
+from .generators import require
 from .puzzles import BadReference, answer_of, countdown, sorted_numbers
 from .scoring_program import PROGRAM
 
@@ -40,16 +38,10 @@ _EVALUATED = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for ending, make in (("_rows", rows_of), ("_verifier", verifier_of)):
-        if name.endswith(ending) and not name.startswith("_"):
-            return make(name.removesuffix(ending))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 @cache
 def rows_of(generator: str) -> Callable[..., list[dict[str, Any]]]:
-    """The dataset of a generator: a function (split, *, size, seed, config) that gives its rows."""
+    """The dataset of a generator of reasoning-gym, by its name; raises KeyError where there is none."""
+    require(generator)
 
     def rows(
         split: Split = "train", *, size: int = 500, seed: int = 0, config: dict[str, Any] | None = None
@@ -72,7 +64,8 @@ def rows_of(generator: str) -> Callable[..., list[dict[str, Any]]]:
 
 @cache
 def verifier_of(generator: str) -> Any:
-    """The verifier of a generator."""
+    """The verifier of a generator of reasoning-gym, by its name; raises KeyError where there is none."""
+    require(generator)
 
     @verifier(executor="loop", retry_on=(InfrastructureFailure,), version="1")
     async def verify(
