@@ -165,6 +165,29 @@ def test_a_micro_batch_with_images_survives_saving(tmp_path):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_images_go_to_the_trackers_and_not_into_files(logged, tmp_path, monkeypatch):
+    import pyarrow.parquet as pq
+    from plaudit.grpo import table_sinks
+
+    shown = []
+    monkeypatch.setitem(table_sinks._TRACKERS, "wandb", lambda columns, mode, step: shown.append(columns))
+    model, processor = make_seeing("Qwen2-VL")
+    options = {"log_completions": True, "num_completions_to_print": 1, "max_steps": 1, "log_multimodal": logged}
+    trainer = make_trainer(tmp_path, watchless, model=model, tokenizer=processor, rows=rows(), **options)
+    trainer.run_log.completions.sinks = (table_sinks._TRACKERS["wandb"],)
+    trainer.train()
+    (columns,) = shown
+    assert ("images" in columns) == logged
+    if logged:
+        assert [len(images) for images in columns["images"]] == [1] * 8
+        assert all(images[0].size in {(20, 28), (32, 20), (44, 28), (20, 20)} for images in columns["images"])
+    (row, *_) = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
+    assert "images" not in row
+    assert row["prompt"][0]["content"][0]["type"] == "image"
+    assert not row["prompt"][0]["content"][0].get("image")
+
+
 BLOCKS = {
     "before the first user's text": (
         [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "user", "content": "v"}],

@@ -47,6 +47,15 @@ def test_what_trackio_is_given(monkeypatch):
     assert frame["prompt"].tolist() == ["a", '[{"role": "user", "content": "ü"}]']
 
 
+def test_images_become_the_trackers_own(monkeypatch):
+    logged = []
+    module = SimpleNamespace(log=logged.append, Table=lambda dataframe: dataframe, Image=lambda image: f"<{image}>")
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    table_sinks.to_trackio({"prompt": ["a", "b"], "images": [["x", "y"], []]}, "train", 1)
+    (frame,) = logged[0].values()
+    assert frame["images"].tolist() == [["<x>", "<y>"], []]
+
+
 def test_the_upload_takes_the_tables_alone(tmp_path, monkeypatch):
     import huggingface_hub
 

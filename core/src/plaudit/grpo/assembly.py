@@ -68,6 +68,7 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
         mask_truncated=args.mask_truncated_completions,
         keep_texts=args.log_completions,
         within_tasks=args.scale_within_task,
+        keep_images=args.log_completions and args.log_multimodal and is_processor(tokenizer),
         writing=partial(whole_weights, model, ranks) if shards_weights(ranks.accelerator) else nullcontext,
     )
 

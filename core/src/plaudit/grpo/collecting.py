@@ -12,6 +12,7 @@ import torch
 from ..rollout.protocol import SamplingOptions
 from ..types import Rollout, Row, Text, ToolUse
 from .advantages import Advantages, Aggregation, Scale
+from .images import images_in, without_images
 from .ranks import Ranks
 from .tasks import advantages_within_tasks, task_of
 from .writing import Assignment, Mode, Writer
@@ -37,6 +38,7 @@ class Report:
     metrics: tuple[Mapping[str, float], ...]
     tasks: tuple[str | None, ...]
     texts: tuple[tuple[Text, Text], ...] | None
+    images: tuple[tuple[Any, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +96,7 @@ class Collector:
     """Turns rows into scored rollouts.
 
     `mask_truncated`: nothing is learnt from a completion that was cut off. `keep_texts`: reports carry the texts.
+    `keep_images`: and the images of prompts.
     `within_tasks`: statistics of the whole batch are those of each task by itself. `writing`: entered while completions
     are written, by all ranks together; makes a sharded policy whole.
     """
@@ -106,6 +109,7 @@ class Collector:
     scale: Scale = "group"
     mask_truncated: bool = False
     keep_texts: bool = False
+    keep_images: bool = False
     within_tasks: bool = False
     writing: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -224,7 +228,10 @@ class Collector:
             metrics=tuple(rollout.metrics for rollout in rollouts),
             tasks=tuple(task_of(rollout.row.columns) for rollout in rollouts),
             learnt_tokens=sum(sum(self.learnt(rollout)) for rollout in rollouts),
-            texts=tuple((rollout.row.prompt, rollout.completion) for rollout in rollouts) if self.keep_texts else None,
+            texts=tuple((without_images(rollout.row.prompt), rollout.completion) for rollout in rollouts)
+            if self.keep_texts
+            else None,
+            images=tuple(tuple(images_in(rollout.row.prompt)) for rollout in rollouts) if self.keep_images else None,
         )
 
     def _compare(self, reports: Sequence[Report], num_generations: int) -> Advantages:

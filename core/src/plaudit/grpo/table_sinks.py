@@ -12,6 +12,8 @@ from .writing import Mode
 Columns = Mapping[str, Sequence[Any]]
 Sink = Callable[[Columns, Mode, int], None]
 UPLOAD_EVERY_MINUTES = 2
+IMAGES = "images"
+"""The column of a rollout's images, which trackers show and files leave out."""
 
 
 def sinks_of(report_to: str | Sequence[str] | None) -> tuple[Sink, ...]:
@@ -25,7 +27,8 @@ def to_wandb(columns: Columns, mode: Mode, step: int) -> None:
     import wandb
 
     if wandb.run is not None:
-        table = wandb.Table(columns=list(columns), data=[list(row) for row in zip(*_plain(columns), strict=True)])
+        shown = _plain(columns, wandb.Image)
+        table = wandb.Table(columns=list(columns), data=[list(row) for row in zip(*shown, strict=True)])
         wandb.log({_key(mode, step): table, "train/global_step": step}, commit=False)
 
 
@@ -34,7 +37,7 @@ def to_trackio(columns: Columns, mode: Mode, step: int) -> None:
     import pandas
     import trackio
 
-    frame = pandas.DataFrame(dict(zip(columns, _plain(columns), strict=True)))
+    frame = pandas.DataFrame(dict(zip(columns, _plain(columns, getattr(trackio, "Image", str)), strict=True)))
     trackio.log({_key(mode, step): trackio.Table(dataframe=frame)})
 
 
@@ -52,12 +55,16 @@ def _key(mode: Mode, step: int) -> str:
     return f"completions/{mode}/step_{step:05d}"
 
 
-def _plain(columns: Columns) -> list[list[Any]]:
-    """The columns with messages and other structures as JSON text, which every tracker shows."""
+def _plain(columns: Columns, as_image: Callable[[Any], Any]) -> list[list[Any]]:
+    """The columns with messages and other structures as JSON text, which every tracker shows, and images as its own."""
     return [
-        [cell if cell is None or isinstance(cell, (str, int, float, bool)) else _as_text(cell) for cell in values]
-        for values in columns.values()
+        [[as_image(image) for image in cell] for cell in values] if name == IMAGES else [_cell(cell) for cell in values]
+        for name, values in columns.items()
     ]
+
+
+def _cell(cell: Any) -> Any:
+    return cell if cell is None or isinstance(cell, (str, int, float, bool)) else _as_text(cell)
 
 
 def _as_text(cell: Any) -> str:

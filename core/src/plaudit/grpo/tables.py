@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .collecting import Collected, Report
-from .table_sinks import Sink
+from .table_sinks import IMAGES, Sink
 from .writing import Mode
 
 FIXED_COLUMNS = ("step", "prompt", "completion", "advantage")
@@ -33,6 +33,7 @@ def completions_table(collected: Collected, step: int) -> Table:
     reports = collected.reports
     texts = [pair for report in reports for pair in report.texts or ()]
     scores = [row for report in reports for row in report.table.scores]
+    images = [list(found) for report in reports for found in report.images or ()]
     return Table(
         {
             "step": [step] * len(texts),
@@ -41,6 +42,7 @@ def completions_table(collected: Collected, step: int) -> Table:
             **{name: [row[place] for row in scores] for place, name in enumerate(collected.names)},
             **_extra_columns(reports),
             "advantage": collected.advantages.values.tolist(),
+            **({IMAGES: images} if any(images) else {}),
         }
     )
 
@@ -106,12 +108,12 @@ class CompletionsLog:
         if not tables:
             return
         table = joined(tables)
-        write_parquet(table, self.folder / f"{mode}_{step:05d}.parquet")
+        write_parquet(_texts(table), self.folder / f"{mode}_{step:05d}.parquet")
         shown = _first_of_each_prompt(table) if self.unique_prompts else table
         for sink in self.sinks:
             sink(shown.columns, mode, step)
         if self.to_print != 0:
-            print_table(shown, title=f"{mode} step {step}", rows=self.to_print)
+            print_table(_texts(shown), title=f"{mode} step {step}", rows=self.to_print)
 
     def rewind(self, step: int) -> None:
         """Remove files of steps after `step`."""
@@ -122,11 +124,16 @@ class CompletionsLog:
 
     def held(self) -> dict[str, list[Any]]:
         """The columns of the tables that wait for the next log, by mode."""
-        return {mode: [dict(table.columns) for table in tables] for mode, tables in self.pending.items()}
+        return {mode: [dict(_texts(table).columns) for table in tables] for mode, tables in self.pending.items()}
 
     def hold(self, held: Mapping[str, Sequence[Any]]) -> None:
         """Wait with these tables, as `held` gave them."""
         self.pending = {mode: [Table(columns) for columns in held.get(mode, [])] for mode in ("train", "eval")}
+
+
+def _texts(table: Table) -> Table:
+    """The table as files and terminals show it: without images."""
+    return Table({name: values for name, values in table.columns.items() if name != IMAGES})
 
 
 def write_parquet(table: Table, path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from .checks import ConfigError
 
 UNBUILT: dict[str, str] = {
-    "log_multimodal": "images are not built yet; leave it out",
 }
 """Field name to what is missing and what to do."""
 
