@@ -52,6 +52,11 @@ class RunFolder:
         return self.root / "model"
 
     @property
+    def merged(self) -> Path:
+        """The trained model with its adapter merged into it, where a further stage needs it."""
+        return self.root / "merged"
+
+    @property
     def completions(self) -> Path:
         """Parquet tables, a file a logged step."""
         return self.root / "completions"
@@ -94,6 +99,6 @@ class RunFolder:
         """Remove what a run writes, and nothing else."""
         for path in (self.run_file, self.lock, self.metrics, self.heldout, self.curve, self.report):
             path.unlink(missing_ok=True)
-        for folder in (self.model, self.completions, staging_root(self.root), *self.checkpoints()):
+        for folder in (self.model, self.merged, self.completions, staging_root(self.root), *self.checkpoints()):
             if folder.exists():
                 shutil.rmtree(folder)

@@ -30,6 +30,13 @@ def mix_tasks(tasks: Mapping[str, Sequence[Record]], ratios: Mapping[str, float]
     return [row for _, _, row in placed]
 
 
+def tempered_ratios(tasks: Mapping[str, Sequence[Record]], temperature: float) -> dict[str, float]:
+    """Shares in proportion to the tasks' sizes to the power 1/temperature (arXiv 1907.05019): 1 as they are, more is
+    more even.
+    """
+    return {name: len(rows) ** (1 / temperature) for name, rows in tasks.items()}
+
+
 def _task_value(row: Record, name: str) -> str:
     if row.get("task", name) not in (name, None):
         raise UsageError(

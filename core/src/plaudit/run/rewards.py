@@ -53,6 +53,7 @@ def check_columns(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]
         if not seen:
             raise UsageError(f"reward '{spec.name}' would never run: {_values(spec.when or {}, rows)}")
         _check_component(spec, seen)
+    _check_every_task(specs, rows)
 
 
 def _check_component(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,6 +65,30 @@ def _check_component(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> Non
     needs_reference = component.kind == "verifier" and "reference" in component.signature.required
     if needs_reference and spec.reward.find_reference_column(present) is None:
         raise UsageError(missing_columns_message(component, {"reference"}, present))
+
+
+def _check_every_task(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UsageError when no reward could score the rows of a task: each would be left out, without a word."""
+    for task in dict.fromkeys(row.get("task") for row in rows):
+        own = [row for row in rows if row.get("task") == task]
+        reaching = [spec for spec in specs if any(_runs_on(spec, row) for row in own)]
+        whose = "any row" if task is None else f"task '{task}'"
+        if not reaching:
+            raise UsageError(f"no reward runs on {whose}; add one, or a `when` that lets one through")
+        if not any(_can_score(spec, [row for row in own if _runs_on(spec, row)]) for spec in reaching):
+            names = ", ".join(spec.name for spec in reaching)
+            raise UsageError(f"no reward can score {whose}: {names} would find no reference in its rows")
+
+
+def _runs_on(spec: RewardSpec, row: Mapping[str, Any]) -> bool:
+    return all(row.get(column) == wanted for column, wanted in (spec.when or {}).items())
+
+
+def _can_score(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> bool:
+    component = spec.reward.component
+    if component.kind != "verifier" or "reference" not in component.signature.required:
+        return True
+    return any((column := spec.reward.find_reference_column(row)) and row[column] is not None for row in rows)
 
 
 def _values(when: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,82 @@
+"""Stages of a run file: which run each is, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from plaudit import UsageError
+from plaudit.run.folder import RunFolder
+from plaudit.run.mixing import tempered_ratios
+from plaudit.run.runfile import parse_run, resolved_table
+from plaudit.run.stages import joined_metrics, stage_runs
+
+
+def table(**more):
+    return {
+        "output_dir": "runs/x",
+        "model": {"path": "m"},
+        "data": {"path": "rows.jsonl"},
+        "reward": [{"name": "format"}, {"name": "math", "weight": 2.0}],
+        "config": {"max_steps": 10, "learning_rate": 1e-5},
+        "stage": [
+            {"name": "form", "rewards": ["format"], "config": {"max_steps": 3}},
+            {"name": "sense", "reward": [{"name": "math"}], "data": {"path": "hard.jsonl"}},
+            {"name": "both"},
+        ],
+        **more,
+    }
+
+
+def test_each_stage_is_a_run_from_the_model_before():
+    form, sense, both = stage_runs(parse_run(table()))
+    assert [run.output_dir for run in (form, sense, both)] == ["runs/x/1-form", "runs/x/2-sense", "runs/x/3-both"]
+    assert [run.model.path for run in (form, sense, both)] == ["m", "runs/x/1-form/model", "runs/x/2-sense/model"]
+    assert [[reward.name for reward in run.rewards] for run in (form, sense, both)] == [
+        ["format"], ["math"], ["format", "math"],
+    ]  # fmt: skip
+    assert form.config == {"max_steps": 3, "learning_rate": 1e-5}
+    assert (sense.data.path, both.data.path) == ("hard.jsonl", "rows.jsonl")
+    assert all(run.stages == () for run in (form, sense, both))
+
+
+def test_a_stage_after_an_adapter_begins_with_the_merged_model():
+    runs = stage_runs(parse_run(table(model={"path": "m", "peft": {"r": 4}})))
+    assert runs[1].model.path == "runs/x/1-form/merged"
+
+
+def test_the_resolved_file_gives_the_same_stages():
+    run = parse_run(table())
+    assert parse_run(resolved_table(run)) == run
+
+
+@pytest.mark.parametrize(
+    ("stages", "says"),
+    [
+        ([{"name": "a"}, {"name": "a"}], "two stages have this name"),
+        ([{"name": "a", "rewards": ["formt"]}], "did you mean 'format'"),
+        ([{"name": "a/b"}], "a folder can have"),
+        ([{"name": "a", "config": {"output_dir": "x"}}], "config.output_dir"),
+        ([{"name": "a", "steps": 3}], "unknown key 'steps'"),
+    ],
+)
+def test_a_wrong_stage_is_named(stages, says):
+    with pytest.raises(UsageError, match=says):
+        parse_run(table(stage=stages))
+
+
+def test_metrics_count_on_from_stage_to_stage(tmp_path):
+    for name, steps in (("a", [1, 2]), ("b", [1, 3])):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "metrics.jsonl").write_text(
+            "".join(json.dumps({"step": step, "reward": 0.5}) + "\n" for step in steps)
+        )
+    lines = list(joined_metrics(["a", "b"], [RunFolder(tmp_path / name) for name in ("a", "b")]))
+    assert [(line["stage"], line["step"]) for line in lines] == [("a", 1), ("a", 2), ("b", 3), ("b", 5)]
+
+
+@pytest.mark.parametrize(("temperature", "shares"), [(1.0, [100, 4]), (2.0, [10, 2])])
+def test_a_temperature_evens_tasks_out(temperature, shares):
+    found = tempered_ratios({"a": [{}] * 100, "b": [{}] * 4}, temperature)
+    assert list(found.values()) == pytest.approx(shares)
