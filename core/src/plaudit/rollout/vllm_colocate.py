@@ -155,6 +155,8 @@ class ColocatedGenerator:
 
     def _check_prompt(self, request: Request) -> None:
         length, limit = len(request.prompt_ids), self.max_model_length
+        if request.media is not None:
+            raise UsageError("prompts with images are not passed on to vLLM; leave use_vllm out for this model")
         if not length:
             raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
         if length >= limit:

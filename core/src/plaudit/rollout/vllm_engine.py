@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import logging
 import os
 import random
 import socket
@@ -56,11 +57,10 @@ def start_engine(model: Any, tokenizer: Any, options: EngineOptions) -> Any:
     """
     require_vllm()
     with ExitStack() as contained:
+        contained.enter_context(_quiet())
         contained.enter_context(_environment())
         contained.enter_context(_threads_kept())
         contained.enter_context(_random_states_kept())
-        contained.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
         folder = contained.enter_context(tempfile.TemporaryDirectory(prefix="plaudit-vllm-"))
         _save_description(model, tokenizer, folder)
         return _started(folder, options)
@@ -136,6 +136,22 @@ def _save_description(model: Any, tokenizer: Any, folder: str) -> None:
     if getattr(base, "generation_config", None) is not None:
         base.generation_config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the many warnings of a start, unless VLLM_LOGGING_LEVEL asks for them."""
+    if "VLLM_LOGGING_LEVEL" in os.environ:
+        yield
+        return
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager
