@@ -39,7 +39,6 @@ from .refusals import check_groups, refuse_parallelism
 from .reward_models import prepare_models
 from .sampler_correction import SamplerCorrector
 from .setup import check_inputs, default_output_dir, prepare_policy
-from .unbuilt import refuse_unbuilt
 from .world import World
 
 
@@ -68,7 +67,6 @@ class GRPOTrainer(RecordingTrainer):
         environment_factory: Any = None,
     ) -> None:
         args = args or GRPOConfig(output_dir=default_output_dir(model))
-        refuse_unbuilt(args)
         assembly.sampling_options(args)  # says now what it will refuse
         self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
         check_vllm(args, assembly.sampling_options(args), converses=self.agents.converse)
