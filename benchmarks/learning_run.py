@@ -47,6 +47,19 @@ class Stopwatch(TrainerCallback):
         self.wall_s += time.perf_counter() - self._began[1]
 
 
+VLLM = {"use_vllm": True, "vllm_gpu_memory_utilization": 0.1, "vllm_max_model_length": 128}
+
+
+def keep_vllm_weights() -> None:
+    """On a CPU vLLM packs weights and forgets them; TRL pushes new ones, so they are kept. Ours does so by itself."""
+    import vllm.model_executor.layers.utils as layers
+
+    def keep(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    layers.dispatch_cpu_unquantized_gemm = keep
+
+
 def engine(name: str) -> tuple[Any, Any]:
     """The configuration and trainer classes of an engine."""
     if name == "plaudit":
@@ -76,6 +89,7 @@ def config_values(arguments: argparse.Namespace, folder: str) -> dict[str, Any]:
         "report_to": [],
         "seed": arguments.seed,
         "disable_tqdm": True,
+        **(VLLM if arguments.vllm else {}),
     }
 
 
@@ -92,6 +106,8 @@ def main() -> None:
 
     stopwatch = Stopwatch(lambda: measure(True), arguments.check_every)
     config_class, trainer_class = engine(arguments.engine)
+    if arguments.vllm and arguments.engine == "trl":
+        keep_vllm_weights()
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_class(
             model=model,
@@ -125,6 +141,7 @@ def parse() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--check-every", type=int, default=0, help="steps between accuracy checks; 0 = none")
     parser.add_argument("--lr", type=float, default=2e-4)
+    parser.add_argument("--vllm", action="store_true", help="generate with vLLM in the process")
     return parser.parse_args()
 
 
