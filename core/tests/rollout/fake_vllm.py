@@ -19,9 +19,9 @@ RIGHT, WRONG = 5, 9
 class FakeVLLM:
     """One server in a thread. A completion begins with RIGHT when it has taken weights since it started, else WRONG.
 
-    The second token is the first weight times 1000, rounded. Settings may be changed at any time: `answer_s`, how long
-    a completion takes, or a function of the prompt; `broken`, paths that answer (status, text); `raw_logprobs`;
-    `top_logprobs` of each token. `calls`: (path, query, body) of everything but probes.
+    The second token is the first weight times 1000, rounded, modulo 70. Settings may be changed at any time:
+    `answer_s`, how long a completion takes, or a function of the prompt; `broken`, paths that answer (status, text);
+    `raw_logprobs`; `top_logprobs` of each token. `calls`: (path, query, body) of everything but probes.
     """
 
     def __init__(self, port=None):
@@ -150,7 +150,7 @@ class FakeVLLM:
     @property
     def first_weight(self):
         """The second token of each completion."""
-        return abs(round(next(iter(self.weights.values())).flatten()[0].item() * 1000))
+        return abs(round(next(iter(self.weights.values())).flatten()[0].item() * 1000)) % 70
 
 
 def _completion(ids, logprobs):

@@ -95,7 +95,7 @@ class HttpLoop:
 
     def close(self) -> None:
         """Cancel what runs, close connections, end the thread. Calling it again does nothing."""
-        if self._loop.is_closed():
+        if self._loop.is_closed() or threading.current_thread() is self._thread:
             return
         self.start(self._wind_down()).result(CONNECT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -6,6 +6,7 @@ import queue
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -90,6 +91,8 @@ class VLLMServerGenerator:
             port=group_port,
             timeout_s=timeout_s,
         )
+        # A run that ends without closing leaves no connection open.
+        self._end = weakref.finalize(self, _end, self._pusher, self._http)
         self._run = secrets.token_hex(4)
         self._pushes = 0
         self._step: int | None = None
@@ -165,8 +168,7 @@ class VLLMServerGenerator:
 
     def close(self) -> None:
         """Leave the servers. They stay up."""
-        self._pusher.close()
-        self._http.close()
+        self._end()
 
     def _push_to_all(self) -> None:
         """Push until at least one server has the weights; the others are lost for now."""
@@ -221,3 +223,8 @@ class VLLMServerGenerator:
             if isinstance(found, BaseException):
                 raise found
             return found
+
+
+def _end(pusher: WeightPusher, http: HttpLoop) -> None:
+    pusher.close()
+    http.close()
