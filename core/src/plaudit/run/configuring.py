@@ -37,7 +37,9 @@ def config_values(run: RunFile) -> dict[str, Any]:
     given = dict(run.config)
     if isinstance(given.get("scale_rewards"), bool):  # declared as text for the command line, and also a switch
         given["scale_rewards"] = str(given["scale_rewards"])
-    check_fields(given, GRPOConfig, "config")
+    # Declared as text too, in its old form; the Trainer takes the switch.
+    switches = {"fsdp"} if isinstance(given.get("fsdp"), bool) else set()
+    check_fields({name: value for name, value in given.items() if name not in switches}, GRPOConfig, "config")
     values = {**_DEFAULTS, **given, "output_dir": run.output_dir}
     if run.model.model_init_kwargs or run.model.revision:
         revision = {"revision": run.model.revision} if run.model.revision else {}
