@@ -89,6 +89,8 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
     """Generate and score a few completions, show them, and leave nothing behind."""
     import tempfile
 
+    from plaudit.run.trainers import build_trainer
+
     with tempfile.TemporaryDirectory() as scratch:
         config = make_config(dataclasses.replace(prepared.run, output_dir=scratch))
         trainer = build_trainer(dataclasses.replace(prepared, config=config), ())
@@ -102,63 +104,25 @@ def _dry_run(prepared: Prepared, console: Console) -> int:
     return 0
 
 
-def build_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
-    """The trainer of a run, of the engine that it names; loads the model."""
-    from transformers.trainer_callback import PrinterCallback
-
-    trainer = _trl_trainer(prepared, callbacks) if prepared.run.engine == "trl" else _own_trainer(prepared, callbacks)
-    # It would print every log as a dictionary, between the lines of our own display.
-    trainer.remove_callback(PrinterCallback)
-    return trainer
-
-
-def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
-    from plaudit.grpo.trainer import GRPOTrainer
-
-    return GRPOTrainer(
-        model=prepared.model.path,
-        reward_funcs=list(prepared.rewards),
-        args=prepared.config,
-        train_dataset=list(prepared.train),
-        eval_dataset=list(prepared.heldout) or None,
-        processing_class=prepared.model.tokenizer,
-        peft_config=prepared.peft_config,
-        callbacks=list(callbacks),
-        environment_factory=prepared.agents,
-    )
-
-
-def _trl_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
-    from plaudit.bridges.trl_engine import build_trl_trainer
-    from plaudit.run.configuring import config_values
-
-    return build_trl_trainer(
-        model=prepared.model.path,
-        rewards=prepared.rewards,
-        config=prepared.config,
-        asked=config_values(prepared.run),
-        train=prepared.train,
-        heldout=prepared.heldout,
-        tokenizer=prepared.model.tokenizer,
-        peft_config=prepared.peft_config,
-        callbacks=callbacks,
-    )
-
-
 def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path | None, console: Console) -> int:
     from plaudit.run.heldout import read_evaluations
     from plaudit.run.interrupt import Interruption
     from plaudit.run.locking import LockInCheckpoints
     from plaudit.run.progress import ProgressDisplay
+    from plaudit.run.trainers import build_trainer
+    from plaudit.run.watching import health_monitor, memory_advice, watchers
 
-    interruption = Interruption()
+    interruption, watched = Interruption(), watchers(prepared, folder)
     progress = ProgressDisplay([spec.name for spec in prepared.rewards], console)
-    trainer = build_trainer(prepared, (interruption, progress, LockInCheckpoints(lock)))
+    health = health_monitor(prepared, progress.say)
+    trainer = build_trainer(prepared, (interruption, progress, LockInCheckpoints(lock), *watched, health))
+    for one in watched:
+        one.attach(trainer)
     evaluations = read_evaluations(folder.heldout) if checkpoint else {}
     if prepared.run.eval.before and checkpoint is None:
         _evaluate(trainer, prepared, folder, evaluations, "before", console)
     try:
-        with interruption:
+        with interruption, memory_advice(prepared.config):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         progress.close()
@@ -167,7 +131,7 @@ def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path |
     trainer.save_model(str(folder.model))
     if prepared.run.eval.after:
         _evaluate(trainer, prepared, folder, evaluations, "after", console)
-    _report(prepared, folder, evaluations, console)
+    _report(prepared, folder, evaluations, health.findings, console)
     return 0
 
 
@@ -199,7 +163,13 @@ def _say_how_to_resume(prepared: Prepared, folder: RunFolder, console: Console) 
     return INTERRUPTED
 
 
-def _report(prepared: Prepared, folder: RunFolder, evaluations: dict[str, Evaluation], console: Console) -> None:
+def _report(
+    prepared: Prepared,
+    folder: RunFolder,
+    evaluations: dict[str, Evaluation],
+    findings: Sequence[Any],
+    console: Console,
+) -> None:
     """Draw the curve, write the report and say where everything is."""
     if not is_main_process():
         return
@@ -213,7 +183,9 @@ def _report(prepared: Prepared, folder: RunFolder, evaluations: dict[str, Evalua
     how = decoding(prepared)
     draw_curve(read_metrics(folder.metrics), names, folder.curve, title=title, heldout=marks, decoding=how)
     plan = list(plan_lines(prepared))
-    write_report(folder, title=title, plan=plan, evaluations=evaluations, decoding=decoding(prepared))
+    write_report(
+        folder, title=title, plan=plan, evaluations=evaluations, decoding=decoding(prepared), findings=findings
+    )
     if evaluations:
         console.print()
         console.print(comparison_table(evaluations, decoding(prepared)))

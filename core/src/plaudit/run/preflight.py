@@ -15,7 +15,7 @@ from plaudit.run.lengths import PromptLengths, check_context, measure_prompts, t
 from plaudit.run.mixing import mix_tasks, tempered_ratios
 from plaudit.run.model_files import ModelFiles, find_model
 from plaudit.run.peft_config import make_peft_config
-from plaudit.run.rewards import check_columns, load_rewards
+from plaudit.run.rewards import check_columns, check_every_task, load_rewards
 from plaudit.run.schema import DataSection, RunFile
 from plaudit.scoring.spec import RewardSpec, unique_names
 
@@ -51,6 +51,7 @@ class Prepared:
     agents: Any = None
     peft_config: Any = None
     dropped: Mapping[str, int] = field(default_factory=dict)
+    canary: Sequence[Record] = ()
 
 
 def prepare_run(run: RunFile) -> Prepared:
@@ -95,8 +96,18 @@ def prepare_run(run: RunFile) -> Prepared:
         task_rows={name: sum(row.get("task") == name for row in train) for name in (task.name for task in run.tasks)},
         peft_config=make_peft_config(run.model.peft),
         agents=agents,
+        canary=_canary_rows(run, rewards, seed),
         dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept},
     )
+
+
+def _canary_rows(run: RunFile, rewards: Sequence[RewardSpec], seed: int) -> Sequence[Record]:
+    """The rows of `[canary]`, which a reward must reach as well."""
+    if run.canary is None:
+        return ()
+    rows = load_data(run.canary.data, where="canary.data", seed=seed).train
+    check_every_task(rewards, rows)
+    return rows
 
 
 def _data_sections(run: RunFile) -> dict[str, tuple[DataSection, str]]:

@@ -63,6 +63,10 @@ class ProgressDisplay(TrainerCallback):
             self._console.print(f"step {state.global_step}/{state.max_steps}  {self._text}", highlight=False)
             self._next_line = state.global_step + max(1, state.max_steps // LINES)
 
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._console.print(text, highlight=False)
+
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Take the bar down."""
         self.close()

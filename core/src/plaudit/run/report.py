@@ -34,8 +34,9 @@ def write_report(
     plan: Sequence[tuple[str, str]],
     evaluations: Mapping[str, Evaluation],
     decoding: str,
+    findings: Sequence[Any] = (),
 ) -> None:
-    """Write report.md: before and after, the curve, what ran, sample completions."""
+    """Write report.md: before and after, the curve, its health, what ran, sample completions."""
     lines = [f"# {title}", ""]
     if evaluations:
         header = ["reward", *evaluations]
@@ -44,6 +45,8 @@ def write_report(
         lines.append("")
     if folder.curve.exists():
         lines += [f"![learning curve]({folder.curve.name})", ""]
+    if findings:
+        lines += ["## Health", "", *(f"- {finding.level}: {finding}" for finding in findings), ""]
     lines += ["## What ran", ""] + [f"- {name}: {text}" if name else f"- {text}" for name, text in plan] + [""]
     for when, evaluation in evaluations.items():
         lines += [f"## Completions {when} training", ""]

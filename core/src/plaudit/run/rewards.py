@@ -53,7 +53,7 @@ def check_columns(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]
         if not seen:
             raise UsageError(f"reward '{spec.name}' would never run: {_values(spec.when or {}, rows)}")
         _check_component(spec, seen)
-    _check_every_task(specs, rows)
+    check_every_task(specs, rows)
 
 
 def _check_component(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -67,7 +67,7 @@ def _check_component(spec: RewardSpec, rows: Sequence[Mapping[str, Any]]) -> Non
         raise UsageError(missing_columns_message(component, {"reference"}, present))
 
 
-def _check_every_task(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]) -> None:
+def check_every_task(specs: Sequence[RewardSpec], rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise UsageError when no reward could score the rows of a task: each would be left out, without a word."""
     for task in dict.fromkeys(row.get("task") for row in rows):
         own = [row for row in rows if row.get("task") == task]

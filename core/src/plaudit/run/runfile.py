@@ -45,6 +45,7 @@ def parse_run(table: Mapping[str, Any]) -> RunFile:
     for index, reward in enumerate(run.rewards):
         _check_reward(reward, f"reward.{index}")
     check_stages(run)
+    _check_watched(run)
     if run.task_temperature is not None and (run.task_temperature <= 0 or any(task.ratio for task in run.tasks)):
         raise UsageError(f"task_temperature = {run.task_temperature}: expected above 0, and no ratio on a [[task]]")
     if run.eval.temperature < 0:
@@ -56,6 +57,16 @@ def parse_run(table: Mapping[str, Any]) -> RunFile:
             )
             raise UsageError(f"config.{key}: say it as {place} instead, so that it stands in one place")
     return run
+
+
+def _check_watched(run: RunFile) -> None:
+    if run.canary is not None:
+        _check_data(run.canary.data, "canary.data")
+    for name, section in (("canary", run.canary), ("samples", run.samples)):
+        if section is not None and section.every < 1:
+            raise UsageError(f"{name}.every = {section.every}: expected a number of optimizer steps, at least 1")
+    if run.samples is not None and run.samples.rows < 1:
+        raise UsageError(f"samples.rows = {run.samples.rows}: expected at least 1")
 
 
 def resolved_table(section: Any) -> dict[str, Any]:

@@ -125,6 +125,26 @@ class TaskSection:
 
 
 @dataclass(frozen=True, slots=True)
+class CanarySection:
+    """`[canary]`: rows that nothing can answer, judged by the run's rewards every `every` optimizer steps.
+
+    Their mean reward belongs at `floor`; more means that a reward is being gamed.
+    """
+
+    data: DataSection
+    every: int = 50
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesSection:
+    """`[samples]`: completions of the first `rows` held-out rows (or training rows) every `every` optimizer steps."""
+
+    every: int
+    rows: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class StageSection:
     """`[[stage]]`: a part of the run that begins with the model of the part before, in a folder of its own.
 
@@ -168,4 +188,6 @@ class RunFile:
     task_temperature: float | None = None
     stages: tuple[StageSection, ...] = field(default=(), metadata={"key": "stage"})
     eval: EvalSection = field(default_factory=EvalSection)
+    canary: CanarySection | None = None
+    samples: SamplesSection | None = None
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -35,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vllm", metavar="PATH", help="the vllm command, by default the one of this environment")
     parser.add_argument("--print", dest="only_print", action="store_true", help="print the commands and stop")
     parser.add_argument(
-        "more", nargs="*", metavar="-- VLLM_OPTION", help="after --: more options of `vllm serve`, such as -- --seed 1"
-    )
+        "--option", dest="more", action="append", default=[], metavar="NAME=VALUE",
+        help="one more option of `vllm serve`, such as --option max-num-seqs=64; may be repeated",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,8 +74,13 @@ def _served(args: argparse.Namespace, prepared: Prepared) -> Served:
         servers=args.servers,
         tensor_parallel=args.tensor_parallel,
         on_gpu=device == "cuda",
-        more=tuple(args.more),
+        more=tuple(part for given in args.more for part in _as_option(given)),
     )
+
+
+def _as_option(given: str) -> list[str]:
+    name, equals, value = given.partition("=")
+    return [f"--{name.lstrip('-')}", value] if equals else [f"--{name.lstrip('-')}"]
 
 
 def _executable() -> str:
