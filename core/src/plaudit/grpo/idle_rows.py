@@ -6,8 +6,6 @@ normaliser and every metric that counts rows or tokens is what it is with them.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -33,7 +31,7 @@ def active_stats(scorer: TokenScorer, model: nn.Module, batch: MicroBatch) -> To
     """(B, C) log-probs and metric entropies; those of idle rows are not computed, `ran` says which were.
 
     An idle row gets its old log-probs, or zeros. The model is called once whatever the rows are, so that ranks stay in
-    step and every parameter gets a gradient, if only zeros: where all rows are idle, on a single token.
+    step and every parameter gets a gradient, if only zeros: where all rows are idle, on a single token (or image row).
     """
     active = active_rows(batch)
     if active.all():
@@ -41,7 +39,7 @@ def active_stats(scorer: TokenScorer, model: nn.Module, batch: MicroBatch) -> To
     logprobs = torch.zeros_like(batch.mask) if batch.old_logprobs is None else batch.old_logprobs
     entropies = torch.zeros_like(batch.mask)
     if not active.any():
-        nothing = scorer(model, _one_token(batch)).logprobs.sum() * 0
+        nothing = scorer(model, _least(batch)).logprobs.sum() * 0
         return TokenStats(logprobs + nothing, entropies, active)
     rows = active.nonzero()[:, 0]
     found = scorer(model, batch.select(rows), entropies="metric")
@@ -61,11 +59,13 @@ def skipped_rows(stats: TokenStats) -> Statistic:
     return Statistic("mean", skipped, rows)
 
 
-def _one_token(batch: MicroBatch) -> MicroBatch:
+def _least(batch: MicroBatch) -> MicroBatch:
+    """What still reaches every parameter: a token, or the first row where there are images to look at."""
+    if batch.media:
+        return batch.select(torch.zeros(1, dtype=torch.long, device=batch.mask.device))
     token = batch.input_ids[:1, :1]
     first = torch.zeros(1, dtype=torch.long, device=token.device)
-    return replace(
-        batch,
+    return MicroBatch(
         input_ids=token,
         attention_mask=None,
         positions=first,
@@ -73,9 +73,4 @@ def _one_token(batch: MicroBatch) -> MicroBatch:
         slots=first,
         mask=batch.mask.new_zeros(1, 1),
         advantages=batch.advantages[:1],
-        old_logprobs=None,
-        ref_logprobs=None,
-        sampled_logprobs=None,
-        media=tuple(None if one is None else one.without_images() for one in batch.media[:1]),
-        candidates=None,
     )

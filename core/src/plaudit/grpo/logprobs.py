@@ -6,8 +6,6 @@ of the size batch x sequence x vocabulary exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .batch import MicroBatch
+from .head_forward import answered_by, head_comes_last
 from .packable import PackedModel
 from .packing import pack
 from .precise_head import Float32Head
@@ -54,7 +53,7 @@ class TokenScorer:
     def __init__(self, model: nn.Module, *, temperature: float, packing: bool = True, balanced: bool = False) -> None:
         self.head: nn.Module = model.get_output_embeddings()
         self.temperature = temperature
-        self.fused = isinstance(self.head, nn.Linear) and _head_comes_last(model, self.head)
+        self.fused = isinstance(self.head, nn.Linear) and head_comes_last(model, self.head)
         self.balanced = balanced
         self.dtype = model.get_input_embeddings().weight.dtype
         self.packed = PackedModel(model) if packing and not balanced else None
@@ -79,7 +78,7 @@ class TokenScorer:
         packed = pack(batch) if self.packed is not None and self.packed.ready and not batch.media else None
         positions = batch.positions if packed is None else packed.positions
         head = self._fused_head if self.fused else self._selecting_head
-        with _forward(self.head, lambda hidden: head(hidden, positions, batch, entropies)):
+        with answered_by(lambda hidden: head(hidden, positions, batch, entropies), self.head):
             if packed is not None and self.packed is not None:
                 return self.packed(model, packed), None
             more = batch.seen(self.dtype) | ({"output_router_logits": True} if self.balanced else {})
@@ -101,35 +100,6 @@ class TokenScorer:
     def _selecting_head(self, hidden: Tensor, positions: Tensor, batch: MicroBatch, entropies: Entropies) -> Tensor:
         chosen = hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
         return type(self.head).forward(self.head, chosen)
-
-
-@contextmanager
-def _forward(module: nn.Module, replacement: Any) -> Iterator[None]:
-    """Let `replacement` answer calls of `module` for a while."""
-    before = module.__dict__.get("forward")
-    module.forward = replacement
-    try:
-        yield
-    finally:
-        if before is None:
-            del module.forward
-        else:
-            module.forward = before
-
-
-@torch.no_grad()
-def _head_comes_last(model: nn.Module, head: nn.Module) -> bool:
-    """Whether the model returns what its head returns: some scale or cap the logits afterwards (Gemma 2, Granite)."""
-    probe = torch.tensor([[[-40.0, -1.0, 0.0, 2.0, 50.0]]], device=head.weight.device)
-    token = torch.zeros(1, 1, dtype=torch.long, device=head.weight.device)
-    training = model.training
-    model.eval()
-    try:
-        with _forward(head, lambda hidden: probe.to(hidden.dtype)):
-            logits = model(input_ids=token, use_cache=False).logits
-    finally:
-        model.train(training)
-    return logits.shape == probe.shape and bool(torch.equal(logits.float(), probe))
 
 
 def _from_logits(logits: Tensor, batch: MicroBatch, temperature: float, entropies: Entropies) -> Tensor:
@@ -202,16 +172,17 @@ class _HeadLogprobs(torch.autograd.Function):
         into_weight = torch.zeros_like(weight, dtype=values.dtype) if needs_weight else None
         into_bias = torch.zeros_like(bias, dtype=values.dtype) if bias is not None and needs_bias else None
         for part in _slices(hidden.shape[0], ctx.size):
-            total = values[part, -1:]
-            if (probabilities := kept) is None:
+            if kept is not None:
+                probabilities = kept.clone()
+            else:
                 logits = among(_logits(hidden[part], weight, bias, ctx.scale), _part(candidates, part))
-                probabilities = (logits - total).exp_()
+                probabilities = logits.sub_(values[part, -1:]).exp_()
             slope = _logit_gradient(probabilities, grad[part], targets[part], values[part] if ctx.bonus else None)
             slope = slope.mul_(ctx.scale).to(weight.dtype)
             if into_hidden is not None:
                 torch.mm(slope, weight, out=into_hidden[part])
             if into_weight is not None:
-                into_weight += slope.t() @ hidden[part]
+                _add_product(into_weight, slope, hidden[part])
             if into_bias is not None:
                 into_bias += slope.sum(0)
         cast = [None if found is None else found.to(weight.dtype) for found in (into_weight, into_bias)]
@@ -224,15 +195,24 @@ def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, scale: float) -
 
 
 def _logit_gradient(probabilities: Tensor, grad: Tensor, targets: Tensor, values: Tensor | None) -> Tensor:
-    """(t, V): the gradient of log-prob and entropy by the scaled logits. `values`: (t, 3) logp, entropy, total."""
-    slope = probabilities * -grad[:, :1]
-    slope.scatter_add_(1, targets[:, None], grad[:, :1])
-    if values is not None:
-        # d entropy / d logit = -p (log p + entropy)
-        slope -= (
-            torch.special.xlogy(probabilities, probabilities).addcmul_(probabilities, values[:, 1:2]).mul_(grad[:, 1:2])
-        )
-    return slope
+    """(t, V): the gradient of log-prob and entropy by the scaled logits. `values`: (t, 3) logp, entropy, total.
+
+    Overwrites the probabilities.
+    """
+    if values is None:
+        return probabilities.mul_(-grad[:, :1]).scatter_add_(1, targets[:, None], grad[:, :1])
+    # d entropy / d logit = -p (log p + entropy)
+    entropy_slope = torch.special.xlogy(probabilities, probabilities).addcmul_(probabilities, values[:, 1:2])
+    slope = probabilities.mul_(-grad[:, :1]).scatter_add_(1, targets[:, None], grad[:, :1])
+    return slope.sub_(entropy_slope.mul_(grad[:, 1:2]))
+
+
+def _add_product(total: Tensor, slope: Tensor, hidden: Tensor) -> None:
+    """total (V, H) += slope.T (V, t) @ hidden (t, H), without another (V, H) where the types allow it."""
+    if total.dtype == slope.dtype == hidden.dtype:
+        total.addmm_(slope.t(), hidden)
+    else:
+        total += slope.t() @ hidden
 
 
 def _part(values: Tensor | None, part: slice) -> Tensor | None:
