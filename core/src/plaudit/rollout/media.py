@@ -26,10 +26,6 @@ class Media:
         parts = (self.inputs, self.by_token)
         return Media(*({name: change(value) for name, value in part.items()} for part in parts))
 
-    def without_images(self) -> Media:
-        """What belongs to the tokens alone."""
-        return Media({}, self.by_token)
-
 
 def model_inputs(
     media: Sequence[Media | None], starts: Sequence[int], width: int, *, dtype: Any, device: Any
