@@ -65,6 +65,8 @@ class PromptCodec:
         Neighbours with equal prompts, as in a group, are encoded once. Raises UsageError on a prompt that is empty
         or too long.
         """
+        if not rows:  # a rank whose rollouts are all kept, when others are replaced
+            return []
         first = [place for place, row in enumerate(rows) if place == 0 or row.prompt != rows[place - 1].prompt]
         prepared = self._prepare([rows[place] for place in first])
         ends = [*first[1:], len(rows)]
