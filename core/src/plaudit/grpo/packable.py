@@ -21,6 +21,13 @@ _PROBE = [
 ]
 
 
+def packing_allowed(args: Any) -> bool:
+    """Whether the run computes layers as they are: compiled ones are traced with one attention, and those that FSDP
+    checkpoints are computed again in the backward pass.
+    """
+    return not (args.torch_compile or (args.fsdp_config or {}).get("activation_checkpointing"))
+
+
 class PackedModel:
     """Runs packed rows on a model, where its attention goes through transformers' registry.
 

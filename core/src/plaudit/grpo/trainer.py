@@ -30,6 +30,7 @@ from .logprobs import TokenScorer
 from .losses import policy_loss
 from .moving_reference import follow_policy
 from .old_logprobs import needs_old_logprobs, sampler_is_policy
+from .packable import packing_allowed
 from .preview import preview
 from .ranks import Ranks
 from .recording import RecordingTrainer
@@ -105,7 +106,12 @@ class GRPOTrainer(RecordingTrainer):
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
         self.balance = balance_coefficient(args, self.model)
-        self.token_scorer = TokenScorer(self.model, temperature=args.temperature, balanced=bool(self.balance))
+        self.token_scorer = TokenScorer(
+            self.model,
+            temperature=args.temperature,
+            packing=packing_allowed(args),
+            balanced=bool(self.balance),
+        )
         self.skips_idle_rows = not (self.balance or teaches_without_advantage(self.loss_options))
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         self.moving_reference = follow_policy(args, self.reference, self.accelerator)
