@@ -2,8 +2,9 @@
 
     python benchmarks/token_exactness.py [--dialogues 200] [--seed 0]
 
-Completions are random token ids, so many turns change when their text is encoded again. The templates are those that the
-families ship, as the peer's installed release holds them; the tokenizers are small, with each family's special tokens.
+Completions are random token ids, so many turns change when their text is encoded again. The templates are those that
+the families ship, as the peer's installed release holds them; the tokenizers are small, with each family's special
+tokens.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from conversations import SCHEMAS, answers, assistant, words
+from conversations import SCHEMAS, answers, assistant
+from dialogues import QUESTION, exactness
 from family_tokenizers import FAMILIES, tokenizer_of
 from plaudit.rollout.chat import tool_chat
-
-QUESTION = {"role": "user", "content": "What is two and two?"}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -35,29 +34,9 @@ def test_prompt_turn_and_suffix_are_the_rendered_conversation(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_two_hundred_random_dialogues(name):
     """The ids trained on are those sampled, pairs that merge when they are encoded again included."""
-    rng = random.Random(name)
-    tokenizer = tokenizer_of(name)
-    chat = tool_chat(tokenizer, {}, SCHEMAS)
-    merged = 0
-    for _ in range(200):
-        ids, mask, sampled = list(chat.prompt_ids([QUESTION])), [], []
-        start = len(ids)
-        for _ in range(rng.randint(1, 4)):
-            turn = [rng.randrange(len(tokenizer)) for _ in range(rng.randint(0, 12))]
-            turn += rng.sample(sorted(chat.end_ids), 1) if rng.random() < 0.7 else []
-            message, calls = chat.parse(turn)
-            replies = [
-                {"role": "tool", "name": call.name or "tool", "tool_call_id": call.id, "content": words(rng) or "ok"}
-                for call in calls
-            ] or [{"role": "tool", "name": "clock", "tool_call_id": "call00000", "content": "noon"}]
-            suffix = chat.suffix_ids(message, replies, turn)
-            ids += [*turn, *suffix]
-            mask += [1] * len(turn) + [0] * len(suffix)
-            sampled += turn
-            again = tokenizer(text=tokenizer.decode(turn), add_special_tokens=False)["input_ids"]
-            merged += again != turn
-        assert [one for one, kept in zip(ids[start:], mask, strict=True) if kept] == sampled
-    assert merged > 100, "the dialogues must hold turns that change when they are encoded again"
+    found = exactness(name, dialogues=200)
+    assert (found.same_ids, found.same_mask) == (200, 200)
+    assert found.merged > 100, "the dialogues must hold turns that change when they are encoded again"
 
 
 @pytest.mark.parametrize(
