@@ -21,7 +21,7 @@ def prompt_with_images(record: Mapping[str, Any]) -> Text:
     if column is None:
         return prompt
     value = record[column]
-    images = [] if value is None else [value] if column == "image" else list(value)
+    images = [_opened(image) for image in ([] if value is None else [value] if column == "image" else value)]
     if isinstance(prompt, str):
         if not images:
             return prompt
@@ -73,6 +73,17 @@ def without_images(text: Text) -> Text:
         else {**message, "content": [{"type": "image"} if _is_image(block) else block for block in message["content"]]}
         for message in text
     ]
+
+
+def _opened(image: Any) -> Any:
+    """The picture of a file's bytes, as parquet files hold images; anything else the processor opens."""
+    if not (isinstance(image, Mapping) and image.get("bytes")):
+        return image
+    from io import BytesIO
+
+    from PIL import Image
+
+    return Image.open(BytesIO(image["bytes"])).convert("RGB")
 
 
 def _blocks(message: Message) -> Sequence[Any]:

@@ -59,6 +59,13 @@ def media_of(found: Mapping[str, torch.Tensor], tokens: int) -> Media | None:
     return media if rest else None
 
 
+def prompt_codec(processing_class: Any, options: Mapping[str, Any], room: int | None = None) -> PromptCodec:
+    """The codec of a tokenizer or processor. `options`: for its chat template; `room`: most tokens of a prompt."""
+    if is_processor(processing_class):
+        return SeeingCodec(processing_class.tokenizer, options, room, processing_class)
+    return PromptCodec(processing_class, options, room)
+
+
 def is_processor(processing_class: Any) -> bool:
     """Whether this is a processor, of which a tokenizer is a part."""
     from transformers import ProcessorMixin

@@ -38,11 +38,11 @@ def measure_prompts(rows: Sequence[Mapping[str, Any]], codec: Any) -> PromptLeng
 
 def token_counts(rows: Sequence[Mapping[str, Any]], codec: Any) -> list[int]:
     """Prompt length of each row, in tokens, as the trainer will encode it."""
-    from plaudit.types import Row
+    from plaudit.grpo.prompts import as_row
 
     if not rows:
         return []
-    return [len(ids) for ids in codec.encode([Row(row["prompt"]) for row in rows])]
+    return [len(ids) for ids in codec.encode([as_row(row) for row in rows])]
 
 
 def check_context(

@@ -18,12 +18,21 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """`path`: a folder or hub id that transformers can load. `context_tokens`: None where the model names no limit."""
+    """`path`: a folder or hub id that transformers can load. `context_tokens`: None where the model names no limit.
+
+    `processor`: of a vision-language model, whose tokenizer is a part of it.
+    """
 
     path: str
     tokenizer: Any
     context_tokens: int | None
     architecture: str
+    processor: Any = None
+
+    @property
+    def processing_class(self) -> Any:
+        """What the trainer is given."""
+        return self.tokenizer if self.processor is None else self.processor
 
 
 def find_model(model: ModelSection) -> ModelFiles:
@@ -31,7 +40,8 @@ def find_model(model: ModelSection) -> ModelFiles:
 
     Raises UsageError when there is no model, or no tokenizer.
     """
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     path = _locate(model)
     chosen = {
@@ -45,13 +55,17 @@ def find_model(model: ModelSection) -> ModelFiles:
         config = AutoConfig.from_pretrained(path, **chosen)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"model.path = '{model.path}' is not a model: {_reason(error)}{_hub_hint(path)}") from error
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", **chosen)
-    except (OSError, ValueError, KeyError) as error:
-        raise UsageError(f"model '{model.path}' has no tokenizer that loads: {_reason(error)}") from error
     text = config.get_text_config()
     names = config.architectures or [type(config).__name__]
-    return ModelFiles(path, tokenizer, getattr(text, "max_position_embeddings", None), names[0])
+    sees = names[0] in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.values()
+    try:
+        found = (AutoProcessor if sees else AutoTokenizer).from_pretrained(path, padding_side="left", **chosen)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        what = "processor" if sees else "tokenizer"
+        raise UsageError(f"model '{model.path}' has no {what} that loads: {_reason(error)}") from error
+    tokenizer = getattr(found, "tokenizer", found) if sees else found
+    processor = found if tokenizer is not found else None
+    return ModelFiles(path, tokenizer, getattr(text, "max_position_embeddings", None), names[0], processor)
 
 
 def _locate(model: ModelSection) -> str:

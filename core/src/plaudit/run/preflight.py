@@ -56,7 +56,7 @@ class Prepared:
 
 def prepare_run(run: RunFile) -> Prepared:
     """Load rewards, data, configuration and tokenizer, and check each against the others. Raises PlauditError."""
-    from plaudit.grpo.prompts import PromptCodec
+    from plaudit.grpo.seeing import prompt_codec
 
     rewards = load_rewards(run)
     agents = plan_run_agents(run)
@@ -78,7 +78,7 @@ def prepare_run(run: RunFile) -> Prepared:
 
         check_engine(config, rewards)
     model = find_model(run.model)
-    codec = PromptCodec(model.tokenizer, config.chat_template_kwargs or {})
+    codec = prompt_codec(model.processing_class, config.chat_template_kwargs or {})
     kept = {name: _drop_long(data, sections.get(name), codec) for name, data in loaded.items()}
     train = _mixed(run, {name: data.train for name, data in kept.items()}, ratios)
     heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)

@@ -28,7 +28,7 @@ def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
         args=prepared.config,
         train_dataset=list(prepared.train),
         eval_dataset=list(prepared.heldout) or None,
-        processing_class=prepared.model.tokenizer,
+        processing_class=prepared.model.processing_class,
         peft_config=prepared.peft_config,
         callbacks=list(callbacks),
         environment_factory=prepared.agents,
