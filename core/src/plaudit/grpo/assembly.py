@@ -27,7 +27,8 @@ from .ranks import Ranks
 from .reference_model import Annotator, Reference
 from .rollout_function import FunctionWriter
 from .sampler import IndexedRows, PromptSampler, Rows
-from .seeing import SeeingCodec, is_processor, without_image_tokens
+from .schedule import Schedule
+from .seeing import is_processor, prompt_codec, without_image_tokens
 from .serving import build_overlap, build_server_generator, generates_by_server
 from .sharding import prepare_frozen, shards_weights, whole_weights
 from .source import RolloutSource, Schedule
@@ -91,10 +92,7 @@ def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
     limits = [context_length(model), args.vllm_max_model_length if args.use_vllm else None]
     known = [limit for limit in limits if limit is not None]
     room = min(known) - args.max_completion_length if known else None
-    options = args.chat_template_kwargs or {}
-    if is_processor(tokenizer):
-        return SeeingCodec(tokenizer.tokenizer, options, room, tokenizer)
-    return PromptCodec(tokenizer, options, room)
+    return prompt_codec(tokenizer, args.chat_template_kwargs or {}, room)
 
 
 def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Generator:
