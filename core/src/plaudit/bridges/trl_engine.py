@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from plaudit.errors import UsageError
 from plaudit.scoring.spec import RewardSpec
 
 from .trl import TRLReward
-
-_ALONE = SimpleNamespace(process_index=0, num_processes=1)
 
 
 def check_engine(config: Any, rewards: Sequence[RewardSpec]) -> None:
@@ -103,21 +100,18 @@ def _generate(
     num_generations: int,
     temperature: float | None,
 ) -> list[dict[str, Any]]:
-    from plaudit.grpo.assembly import build_codec, sampling_options
-    from plaudit.grpo.collecting import Collector
-    from plaudit.grpo.preview import preview
-    from plaudit.grpo.ranks import Ranks
-    from plaudit.grpo.writing import SingleTurnWriter
-    from plaudit.rollout.transformers_generator import TransformersGenerator
-    from plaudit.scoring.scorer import Scorer
+    from plaudit.grpo.alone import scored_completions
+    from plaudit.grpo.assembly import sampling_options
 
-    model, tokenizer = trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class
-    with Scorer(rewards) as scorer:
-        collector = Collector(
-            writer=SingleTurnWriter(build_codec(config, model, tokenizer), TransformersGenerator(model, tokenizer)),
-            scorer=scorer,
-            sampling=sampling_options(config),
-            ranks=Ranks(_ALONE),
-        )
-        at_once = config.per_device_train_batch_size * config.steps_per_generation
-        return preview(collector, rows, num_generations, temperature, at_once, trainer.state)
+    sampling = sampling_options(config)
+    return scored_completions(
+        trainer.accelerator.unwrap_model(trainer.model),
+        trainer.processing_class,
+        rewards,
+        rows,
+        sampling if temperature is None else dataclasses.replace(sampling, temperature=temperature),
+        num_generations=num_generations,
+        template=config.chat_template_kwargs or {},
+        at_once=config.per_device_train_batch_size * config.steps_per_generation,
+        trainer_state=trainer.state,
+    )

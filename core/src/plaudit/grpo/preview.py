@@ -12,7 +12,8 @@ from .collecting import Collected, Collector
 from .prompts import as_row
 from .ranks import Ranks
 
-_ALONE = Ranks(SimpleNamespace(process_index=0, num_processes=1))
+ALONE = Ranks(SimpleNamespace(process_index=0, num_processes=1))
+"""This process by itself, whatever others there are."""
 
 
 def preview(
@@ -30,7 +31,7 @@ def preview(
     the run's.
     """
     sampling = collector.sampling if temperature is None else replace(collector.sampling, temperature=temperature)
-    alone = replace(collector, ranks=_ALONE, sampling=sampling, keep_texts=True)
+    alone = replace(collector, ranks=ALONE, sampling=sampling, keep_texts=True)
     rows = [as_row(record) for record in records]
     size = max(1, at_once // num_generations)
     found = []
