@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transformers import Trainer
 from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from . import checkpoints
@@ -15,20 +14,19 @@ from .entropy import EntropyController
 from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
 from .moving_reference import MovingReference
+from .publishing import PublishingTrainer
 from .records import LossOptions
 from .renamed_weights import load_renamed
 from .resuming import checkpoint_to_resume
 from .rollout_metrics import collected_metrics
 from .run_log import RunLog
-from .source import RolloutSource
 from .world import World
 from .writing import Mode
 
 
-class RecordingTrainer(Trainer):
+class RecordingTrainer(PublishingTrainer):
     """A Trainer whose logs hold the metrics of rollouts and loss, and whose checkpoints hold the source's state."""
 
-    source: RolloutSource
     world: World
     entropy: EntropyController
     loss_options: LossOptions
@@ -127,13 +125,3 @@ class RecordingTrainer(Trainer):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
             self._unfinished_loss = checkpoints.load(self, Path(checkpoint))
-
-    def create_model_card(
-        self,
-        model_name: str | None = None,
-        dataset_name: str | None = None,
-        tags: str | list[str] | None = None,
-    ) -> None:
-        """Write the model's README, as transformers does, tagged as trained with GRPO."""
-        more = [tags] if isinstance(tags, str) else list(tags or [])
-        super().create_model_card(model_name=model_name, dataset=dataset_name, tags=["grpo", "plaudit", *more])
