@@ -198,6 +198,13 @@ def test_a_model_that_vllm_cannot_run_is_refused(build_model, colocated):
         colocated(build_model(head_dim=24))
 
 
+def test_quantised_weights_are_refused(build_model, colocated):
+    model = build_model()
+    model.is_quantized = True
+    with pytest.raises(UsageError, match="quantised, which vLLM in the trainer cannot take over"):
+        colocated(model)
+
+
 def test_an_adapter_on_tied_embeddings_is_refused(build_model, colocated):
     from peft import LoraConfig, get_peft_model
 

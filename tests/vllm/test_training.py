@@ -60,7 +60,7 @@ def logged(trainer, name):
 
 NARROWED = {
     "plain": {},
-    "split": {"per_device_train_batch_size": 4, "steps_per_generation": 4, "num_iterations": 2, "max_steps": 8},
+    "split": {"per_device_train_batch_size": 4, "steps_per_generation": 4, "num_iterations": 2, "max_steps": 12},
     "temperature": {"temperature": 0.7},
     "top_k": {"top_k": 20},
     "top_p": {"top_k": 60, "top_p": 0.8, "min_p": 0.01},

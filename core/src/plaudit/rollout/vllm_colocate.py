@@ -36,7 +36,7 @@ class ColocatedGenerator:
         """
         import torch
 
-        _refuse_adapted_head(model)
+        _refuse_unloadable(model)
         self._model, self._tokenizer, self._options = model, tokenizer, options
         self._candidates = candidates
         owns_group = not torch.distributed.is_initialized()
@@ -213,12 +213,16 @@ def _refusals_as_usage_errors() -> Iterator[None]:
         raise UsageError(f"vLLM refuses these sampling options: {error}") from error
 
 
-def _refuse_adapted_head(model: Any) -> None:
-    """An adapter on one side of tied embeddings unties them, which the engine's copy cannot follow."""
-    if not hasattr(model, "get_base_model") or not model.get_base_model().config.get_text_config().tie_word_embeddings:
-        return
-    base = model.get_base_model()
-    for part in (base.get_input_embeddings(), base.get_output_embeddings()):
+def _refuse_unloadable(model: Any) -> None:
+    """Raise UsageError on weights that the engine's copy cannot follow: packed ones, and tied ones that are untied."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if getattr(base, "is_quantized", False):
+        raise UsageError(
+            "the policy's weights are quantised, which vLLM in the trainer cannot take over; leave use_vllm out, "
+            "or load the model unquantised"
+        )
+    tied = base.config.get_text_config().tie_word_embeddings
+    for part in (base.get_input_embeddings(), base.get_output_embeddings()) if tied else ():
         if hasattr(part, "base_layer") or hasattr(part, "modules_to_save"):
             raise UsageError(
                 "the adapter changes an embedding that the model ties to its head, which vLLM cannot follow; leave "
