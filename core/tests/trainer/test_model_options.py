@@ -193,6 +193,39 @@ def test_adapters_learn_and_nothing_else_does(case, checkpointing, tmp_path):
     assert "loss" in metrics_of(tmp_path)[0]
 
 
+def test_a_model_that_unsloth_patched_trains(tmp_path):
+    """Such a model comes with its adapter and switches of its own, and multiplies single tokens past its head."""
+    from types import MethodType
+
+    from peft import get_peft_model
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    model = get_peft_model(make_model(tied=False), lora(init_lora_weights=False))
+    base = model.get_base_model()
+    plain = type(base).forward
+
+    def fast(self, input_ids=None, **more):
+        if input_ids.numel() > 1:
+            return plain(self, input_ids=input_ids, **more)
+        more = {name: value for name, value in more.items() if name != "logits_to_keep"}
+        found = self.model(input_ids=input_ids, **more)
+        return CausalLMOutputWithPast(logits=found.last_hidden_state @ self.lm_head.weight.t())
+
+    base.forward = MethodType(fast, base)
+    model.for_training = model.for_inference = lambda *args, **more: model
+
+    def now_and_then(completions, trainer_state, **columns):
+        return [float(trainer_state.global_step > 0 and len(text) % 2) for text in completions]
+
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    trainer = make_trainer(tmp_path, now_and_then, model=model, max_steps=4, beta=0.0, gradient_checkpointing=True)
+    assert not trainer.token_scorer.fused
+    trainer.train()
+    moved = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+    assert moved
+    assert all("lora_" in name for name in moved)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_quantised_policy_learns_through_its_adapter(bits, tmp_path):

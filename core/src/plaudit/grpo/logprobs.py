@@ -64,7 +64,7 @@ class TokenScorer:
         """
         values, aux_loss = self._values(model, batch, entropies)
         if not self.fused:
-            values = _from_logits(values, batch, self.temperature, entropies)
+            values = _from_logits(values.flatten(0, -2), batch, self.temperature, entropies)
         grid = batch.mask.shape
         flat = values.new_zeros(grid.numel(), values.shape[-1]).index_copy(0, batch.slots, values)
         columns = flat.view(*grid, -1)
