@@ -7,6 +7,9 @@ import time
 
 import pytest
 from plaudit import load_reward, load_verifier
+from plaudit.scoring.scorer import Scorer
+from plaudit.scoring.spec import environment_spec, reward_specs
+from plaudit.types import Rollout, Row
 
 TOWER = r"\boxed{9^{9^{9}}}"
 
@@ -51,3 +54,23 @@ def test_a_long_box_is_still_found(length):
     """engine-scope-03: no window of characters cuts the opening of the box."""
     terms = " + ".join(f"x_{{{number}}}" for number in range(length // 8))
     assert load_verifier("math")(rf"Therefore \boxed{{{terms}}}.", terms).score == 1.0
+
+
+def test_an_environment_without_a_parser_is_scored_on_what_the_verifier_extracts():
+    """engine-scope-06: a parser that defaults to the whole text would score every rollout 0."""
+
+    class Quiz:
+        def reset(self, **row):
+            return "What is 2 + 2?"
+
+        def get_reward(self, completion):
+            return load_verifier("math")(completion, "4").score
+
+    said = [[{"role": "assistant", "content": rf"Two and two: \boxed{{{number}}}."}] for number in (4, 5)]
+    row = Row([{"role": "user", "content": ""}], {"answer": "4"})
+    rollouts = [Rollout(index, row, completion, environment=Quiz()) for index, completion in enumerate(said)]
+    rewards = [*reward_specs("math"), environment_spec(Quiz)]
+    with Scorer(rewards) as scorer, scorer.open([row, row], num_generations=1) as session:
+        for rollout in rollouts:
+            session.submit(rollout)
+        assert session.result().scores == ((1.0, 1.0), (0.0, 0.0))

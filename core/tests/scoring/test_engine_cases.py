@@ -23,7 +23,7 @@ ELSEWHERE = {
     "engine-cache-03": "tests/test_engine_cases.py",
     "engine-scope-01": "tests/test_engine_cases.py",
     "engine-scope-03": "tests/test_engine_cases.py",
-    "engine-scope-06": "environments have no parser argument: a verifier says how it extracts",
+    "engine-scope-06": "tests/test_engine_cases.py",
     "engine-files-01": "tests/bridges/test_harbor.py",
     "engine-files-02": "tests/bridges/test_harbor.py",
 }

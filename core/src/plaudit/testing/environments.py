@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 from plaudit.plugins.loading import load_environment
+from plaudit.rollout.agent.kinds import tool_names
 from plaudit.testing.conformance import Report, Skip, finished, run_checks
-
-RESERVED = ("reset", "get_reward", "close")
 
 
 def check_environment(
@@ -38,9 +37,8 @@ def check_environment(
 
 
 def tools_of(instance: Any) -> dict[str, Callable[..., Any]]:
-    """The public methods that the model may call."""
-    names = [name for name in dir(type(instance)) if not name.startswith("_") and name not in RESERVED]
-    return {name: method for name in names if inspect.ismethod(method := getattr(instance, name))}
+    """The methods that the model may call: those its attribute `tools` names, else every public one."""
+    return {name: getattr(instance, name) for name in tool_names(instance)}
 
 
 def _resets(factory: Callable[..., Any], row: Mapping[str, Any]) -> None:

@@ -19,9 +19,9 @@ class LocalBackend:
     """Programs on this machine.
 
     max_slots: runs at once in this process; by default this rank's share of the CPUs. max_sessions: open sessions at
-    once. preload: modules that programs find already imported, such as ("numpy",). tier: insist on one of
-    "namespaces", "landlock". allow_unsafe: where neither is to be had, run programs with limits alone instead of
-    refusing.
+    once; a rollout that has one keeps it until its batch is scored. preload: modules that programs find already
+    imported, such as ("numpy",). tier: insist on one of "namespaces", "landlock". allow_unsafe: where neither is to be
+    had, run programs with limits alone instead of refusing.
     """
 
     name = "local"
@@ -31,7 +31,7 @@ class LocalBackend:
         self,
         *,
         max_slots: int | None = None,
-        max_sessions: int = 64,
+        max_sessions: int = 1024,
         preload: Sequence[str] = (),
         tier: str | None = None,
         allow_unsafe: bool = False,
