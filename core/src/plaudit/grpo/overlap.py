@@ -45,13 +45,11 @@ Complete = Callable[[Writing, Sequence[int]], list[MicroBatch]]
 class Overlap:
     """Generation batches that are written ahead, at most `depth`, one at a time.
 
-    `refresh` sends the weights of a step to the generator; it is called while nothing is written. `attend` is called
-    now and then while training waits for a batch. Which weights write a batch is fixed with `depth` 1; with more it
-    depends on how long batches take. `ahead`: in their order, written or (after a checkpoint) complete.
+    Weights are sent to the generator while nothing is written. One that has `attend` is called so now and then while
+    training waits for a batch. Which weights write a batch is fixed with `depth` 1; with more it depends on how long
+    batches take. `ahead`: in their order, written or (after a checkpoint) complete.
     """
 
-    refresh: Callable[[int], None]
-    attend: Callable[[], None]
     depth: int = 1
     ahead: deque[Underway | list[MicroBatch]] = field(default_factory=deque)
 
@@ -69,7 +67,7 @@ class Overlap:
         """
         step = getattr(trainer_state, "global_step", 0)
         with collector.writing():
-            collector.ranks.share(lambda: self.refresh(step))
+            collector.ranks.share(lambda: collector.writer.generator.refresh(step))
         seed = int(torch.randint(2**62, ()).item())
         order = torch.randperm(len(rows)).tolist()
         stop = threading.Event()
@@ -94,14 +92,14 @@ class Overlap:
         first = self.ahead.popleft()
         return first if isinstance(first, list) else (self._written(first, collector), first.order)
 
-    def settle(self) -> None:
+    def settle(self, collector: Collector) -> None:
         """Wait until nothing is being written, so that the weights may be sent and other rows written."""
         for batch in self.ahead:
-            self._wait(batch)
+            _wait(batch, collector)
 
     def completed(self, collector: Collector, complete: Complete) -> list[list[MicroBatch]]:
         """All batches ahead, scored, as a checkpoint keeps them. Every rank must call it."""
-        self.settle()
+        self.settle(collector)
         for place, batch in enumerate(self.ahead):
             if isinstance(batch, Underway):
                 self.ahead[place] = complete(self._written(batch, collector), batch.order)
@@ -123,15 +121,19 @@ class Overlap:
         found: list[Writing] = []
 
         def work() -> None:
-            self._wait(batch)
+            _wait(batch, collector)
             found.append(batch.writing.result())
 
         collector.ranks.share(work)
         return found[0]
 
-    def _wait(self, batch: Underway | list[MicroBatch]) -> None:
-        while isinstance(batch, Underway) and not wait([batch.writing], timeout=TICK_S).done:
-            self.attend()
+
+def _wait(batch: Underway | list[MicroBatch], collector: Collector) -> None:
+    # The weights of a sharded policy are whole only where all ranks are in the same place, which they are not here.
+    attend = getattr(collector.writer.generator, "attend", None) if collector.writing is nullcontext else None
+    while isinstance(batch, Underway) and not wait([batch.writing], timeout=TICK_S).done:
+        if attend is not None:
+            attend()
 
 
 def _ended(writing: Future[Writing]) -> bool:

@@ -57,7 +57,6 @@ def build_overlap(args: Any, writer: Writer) -> Overlap | None:
     """
     if not args.max_staleness:
         return None
-    generator = writer.generator
     if writer.late_columns:
         raise UsageError(
             "max_staleness: rollout_func is given the trainer, whose weights move while it would write; set "
@@ -65,11 +64,7 @@ def build_overlap(args: Any, writer: Writer) -> Overlap | None:
         )
     cycle = args.steps_per_generation * args.num_iterations
     depth = args.max_staleness * args.gradient_accumulation_steps // cycle
-    return Overlap(generator.refresh, getattr(generator, "attend", _nothing), depth)
-
-
-def _nothing() -> None:
-    """A generator that never needs the policy between two batches."""
+    return Overlap(depth)
 
 
 def _reachable(host: str) -> str:

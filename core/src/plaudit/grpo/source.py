@@ -12,6 +12,7 @@ from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
 from .collecting import Collected, Collector, Writing
 from .dynamic_sampling import DynamicSampling
+from .ordering import Arrange, as_drawn
 from .overlap import Overlap
 from .prompts import as_row
 from .sampler import Rows, rank_share
@@ -39,7 +40,8 @@ class RolloutSource:
     no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     `overlap`: generation batches are written in a thread beside training, and scored there too.
-    `keep_logprobs`: whether micro-batches carry the sampler's log-probs. `dynamic`: replaces groups that teach nothing.
+    `keep_logprobs`: whether micro-batches carry the sampler's log-probs. `arrange`: which rollouts share one. `dynamic`:
+    replaces groups that teach nothing.
     """
 
     rows: Rows
@@ -55,6 +57,7 @@ class RolloutSource:
     ahead: Begun | list[MicroBatch] | None = None
     overlap: Overlap | None = None
     keep_logprobs: Callable[[], bool] = lambda: False
+    arrange: Arrange = as_drawn
     dynamic: DynamicSampling | None = None
 
     @property
@@ -83,7 +86,7 @@ class RolloutSource:
     def settle(self) -> None:
         """Wait until nothing is written beside training: the generator is free, and its weights may be changed."""
         if self.overlap is not None:
-            self.overlap.settle()
+            self.overlap.settle(self.collector)
 
     def restart(self) -> None:
         """Begin at the first row again."""
@@ -166,6 +169,7 @@ class RolloutSource:
         )
 
     def _complete_written(self, writing: Writing, order: Sequence[int], trainer_state: Any) -> list[MicroBatch]:
+        order = self.arrange(writing.rollouts, order)
         batches = self._split(writing.rollouts, order, self.schedule.steps_per_generation)
         return self._complete(Begun(writing, order, batches), "train", trainer_state)
 
@@ -198,7 +202,7 @@ class RolloutSource:
         def build(rollouts: tuple[Rollout, ...]) -> None:
             nonlocal order, batches
             if mode == "train":
-                order = torch.randperm(len(rollouts)).tolist()
+                order = self.arrange(rollouts, torch.randperm(len(rollouts)).tolist())
             batches = self._split(rollouts, order, parts)
 
         writing = self.collector.begin(
@@ -224,7 +228,7 @@ class RolloutSource:
 
     def _learn_from(self, collected: Collected) -> list[MicroBatch]:
         """The micro-batches of rollouts that are scored already."""
-        order = torch.randperm(len(collected.rollouts)).tolist()
+        order = self.arrange(collected.rollouts, torch.randperm(len(collected.rollouts)).tolist())
         batches = self._split(collected.rollouts, order, self.schedule.steps_per_generation)
         return self._compared(batches, order, collected, "train")
 
