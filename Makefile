@@ -70,6 +70,7 @@ bench: setup     ## The measured comparisons: golden vectors, learning and rewar
 	$(BIN)/python benchmarks/golden.py core/tests/data/golden.json
 	$(BIN)/python benchmarks/learning.py --peer trl
 	$(BIN)/python benchmarks/rewards.py --peer trl
+	$(BIN)/python benchmarks/agents.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/math_verifier.py
 
