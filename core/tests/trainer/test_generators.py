@@ -1,0 +1,57 @@
+"""Training with each generator that runs the policy in this process, chosen by the configuration."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from plaudit import UsageError
+from plaudit.rollout.continuous_batching import ContinuousBatchingGenerator
+
+from runs import make_trainer, metrics_of
+
+PAGED = {"num_blocks": 32, "page_size": 16, "max_batch_tokens": 64}
+
+
+def test_continuous_batching_trains_and_its_mismatch_is_measured(tmp_path):
+    options = {"use_transformers_continuous_batching": True, "transformers_continuous_batching_config": PAGED}
+    trainer = make_trainer(tmp_path, **options)
+    assert isinstance(trainer.source.collector.writer.generator, ContinuousBatchingGenerator)
+    before = trainer.model.lm_head.weight.detach().clone()
+    trainer.train()
+    assert trainer.model.training
+    assert not before.equal(trainer.model.lm_head.weight)
+    for line in metrics_of(tmp_path)[:2]:
+        assert math.isfinite(line["loss"])
+        assert line["sampling/sampling_logp_difference/max"] < 1e-3
+
+
+def test_cache_and_room_are_passed_on_and_give_the_same_run(tmp_path):
+    found = []
+    for number, options in enumerate([{}, {"max_cache_tokens": 30}, {"cache_implementation": "static"}]):
+        trainer = make_trainer(tmp_path / str(number), max_steps=1, **options)
+        trainer.train()
+        found.append(metrics_of(tmp_path / str(number))[0])
+    for line in found[1:]:
+        assert line["completions/mean_length"] == found[0]["completions/mean_length"]
+        assert line["loss"] == pytest.approx(found[0]["loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"use_transformers_continuous_batching": True, "top_p": 0.9}, "correction=False"),
+        ({"use_transformers_continuous_batching": True, "min_p": 0.1}, "has no min_p"),
+        ({"use_transformers_continuous_batching": True, "cache_implementation": "static"}, "a cache of its own"),
+        ({"transformers_continuous_batching_config": {"page_size": 16}}, "is off"),
+        ({"cache_implementation": "offloaded"}, "one of dynamic, static, quantized"),
+        ({"max_cache_tokens": 0}, "at least 1"),
+        ({"use_vllm": True, "cache_implementation": "static"}, "would be ignored"),
+        ({"generation_kwargs": {"structured_outputs": {"regexp": "a"}}}, "did you mean 'regex'"),
+        ({"dynamic_sampling": True, "dynamic_sampling_max_rounds": 0}, "at least 1"),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused_before_a_model_is_touched(tmp_path, options, message):
+    with pytest.raises(UsageError, match=message):
+        make_trainer(tmp_path, model="no/such-model", **options)
