@@ -89,3 +89,37 @@ def test_llama_answers_several_calls():
     text = chat.template.tokenizer.decode(list(chat.suffix_ids(message, replies, chat.template.encode("<|eom_id|>"))))
     assert "answer 0" in text
     assert "answer 1" in text
+
+
+# The peer trims at the end-of-sequence token alone, so it leaves out the line break behind Gemma 4 v2's `<turn|>`.
+SAME_SUFFIX = [name for name in FAMILIES if name not in ("gemma4_v2", "deepseek_r1_distill")]
+
+
+@pytest.mark.parametrize("name", SAME_SUFFIX)
+def test_suffixes_are_the_peers(name):
+    from types import SimpleNamespace
+
+    from trl import GRPOTrainer
+    from trl.chat_template_utils import get_training_chat_template
+
+    rng, tokenizer = random.Random(name), tokenizer_of(name)
+    chat = tool_chat(tokenizer, {}, SCHEMAS)
+    try:
+        theirs = get_training_chat_template(tokenizer)
+    except ValueError:  # it has no variant of this template, and takes the original
+        theirs = None
+    peer = SimpleNamespace(
+        processing_class=tokenizer,
+        _tokenizer=tokenizer,
+        _is_vlm=False,
+        chat_template=theirs or tokenizer.chat_template,
+        chat_template_kwargs={},
+    )
+    for _ in range(10):
+        message = assistant(rng, most_calls=1, reasoning=False, content=False)
+        replies = answers(rng, message)
+        if chat.family == "Gemma 4":  # the peer's dummy has no id that an answer could name
+            replies = [{key: reply[key] for key in reply if key != "tool_call_id"} for reply in replies]
+            message["tool_calls"] = [{key: call[key] for key in call if key != "id"} for call in message["tool_calls"]]
+        end = chat.template.encode(chat.suffix_text(message, replies)[0])
+        assert list(chat.suffix_ids(message, replies, end)) == GRPOTrainer._get_tool_suffix_ids(peer, replies)
