@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from plaudit import reward
 from plaudit.errors import PlauditError, UsageError
+from plaudit.grpo import packing
 from plaudit.rollout.protocol import Generated
 from plaudit.scoring.spec import reward_specs
 from side_by_side import in_order, run_plaudit, use_generator
@@ -27,6 +28,11 @@ CASES = {
     "grpo-reference": {"gradient_accumulation_steps": 2, "loss_type": "grpo", "beta": 0.05},
     "groups-across-ranks": {"num_generations": 8, "num_iterations": 2},
 }
+
+
+def pack_always() -> None:
+    """These micro-batches are too small for packing to pay; here it is to be seen under DDP all the same."""
+    packing.BLOCK_COST, packing.LEAST_SAVING = 0, 0.0
 
 
 def compare(case: str, output: Path, **more) -> None:
@@ -58,6 +64,23 @@ def logging(output: Path) -> None:
 
     options = {"per_device_train_batch_size": 4, "log_completions": True, "num_completions_to_print": 0}
     make_trainer(output / "logging", some, **options).train()
+
+
+def idle(output: Path) -> None:
+    """In no group of the first rank is there any spread, so it runs on a token where the last runs on its rows."""
+
+    def varied(completions, **kwargs):
+        return [float(place % 2) if RANK == WORLD - 1 else 0.0 for place in range(len(completions))]
+
+    trainer = make_trainer(output / "idle", varied, per_device_train_batch_size=4)
+    shapes: list[tuple[int, ...]] = []
+    trainer.model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    trainer.train()
+    # Generation calls the model as well, without the head's stand-in; training calls it with whole rows or a token.
+    kept = {"weights": {name: value.detach() for name, value in trainer.model.named_parameters()}, "shapes": shapes}
+    torch.save(kept, output / f"idle_{RANK}.pt")
 
 
 def raising(output: Path) -> None:
@@ -152,10 +175,12 @@ def dynamic(output: Path, generations: int) -> None:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     torch.set_num_threads(1)
+    pack_always()
     folder.mkdir(parents=True, exist_ok=True)
     for generations in (4, 16):
         dynamic(folder, generations)
     for name in CASES:
         compare(name, folder)
     logging(folder)
+    idle(folder)
     raising(folder)

@@ -89,6 +89,17 @@ def test_a_column_and_a_metric_that_one_rank_logs_reach_the_table_and_the_log(ru
     assert [line["noted"] for line in metrics_of(runs / "two" / "logging") if "noted" in line] == [3.0, 3.0]
 
 
+def test_a_rank_whose_rows_are_all_idle_stays_in_step(runs):
+    first, second = (torch.load(runs / "two" / f"idle_{rank}.pt") for rank in range(2))
+    assert first["shapes"].count((1, 1)) == 2
+    assert (1, 1) not in second["shapes"]
+    for name, value in first["weights"].items():
+        assert torch.equal(second["weights"][name], value), name
+    logs = [line for line in metrics_of(runs / "two" / "idle") if "loss" in line]
+    assert [line["skipped_rows"] for line in logs] == [0.5, 0.5]
+    assert all(line["grad_norm"] > 0 and line["entropy"] > 0 for line in logs)
+
+
 def test_a_rank_that_fails_ends_all_and_each_says_why(runs):
     found = [json.loads((runs / "two" / f"errors_{rank}.json").read_text()) for rank in range(2)]
     reward, generation, spanning = zip(*found, strict=True)

@@ -22,6 +22,8 @@ from .dynamic_sampling import DynamicSampling
 from .local_generation import build_transformers_generator, check_transformers_sampling
 from .logprobs import TokenScorer
 from .models import context_length, frozen_copy, is_adapted
+from .ordering import Arrange, as_drawn
+from .packable import packing_allowed
 from .prompts import PromptCodec
 from .ranks import Ranks
 from .reference_model import Annotator, Reference
@@ -30,8 +32,8 @@ from .sampler import IndexedRows, PromptSampler, Rows
 from .schedule import Schedule
 from .seeing import is_processor, prompt_codec, without_image_tokens
 from .serving import build_overlap, build_server_generator, generates_by_server
-from .sharding import prepare_frozen, shards_weights, whole_weights
-from .source import RolloutSource, Schedule
+from .sharding import decodes_in_step, gathers, prepare_frozen, steps_together, whole_weights
+from .source import RolloutSource
 from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
 
@@ -68,9 +70,9 @@ def build_collector(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks
         scale=args.scale_rewards,
         mask_truncated=args.mask_truncated_completions,
         keep_texts=args.log_completions,
-        within_tasks=args.scale_within_task,
         keep_images=args.log_completions and args.log_multimodal and is_processor(tokenizer),
-        writing=partial(whole_weights, model, ranks) if shards_weights(ranks.accelerator) else nullcontext,
+        within_tasks=args.scale_within_task,
+        writing=partial(whole_weights, model, ranks) if gathers(args, ranks.accelerator) else nullcontext,
     )
 
 
@@ -101,7 +103,13 @@ def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Gene
         return build_server_generator(args, model, tokenizer, ranks)
     if args.use_vllm:
         return build_colocated_generator(args, model, tokenizer, sampling_options(args))
-    return build_transformers_generator(args, model, tokenizer)
+    in_step = steps_together(ranks) if decodes_in_step(args, ranks.accelerator) else None
+    return build_transformers_generator(args, model, tokenizer, in_step)
+
+
+def build_token_scorer(args: Any, model: Any, *, balanced: bool) -> TokenScorer:
+    """What computes the policy's log-probs. `balanced`: and the load-balancing loss of experts."""
+    return TokenScorer(model, temperature=args.temperature, packing=packing_allowed(args), balanced=balanced)
 
 
 def build_reference(args: Any, model: Any, accelerator: Any) -> Reference | None:
@@ -123,6 +131,7 @@ def build_source(
     collected: Callable[[Collected, Mode], None],
     *,
     balanced: bool = False,
+    arrange: Arrange = as_drawn,
 ) -> RolloutSource:
     """The source of a run's micro-batches. `balanced`: as the load-balancing loss of experts needs them."""
     rows = build_rows(args, dataset)
@@ -146,6 +155,7 @@ def build_source(
         accumulation=args.gradient_accumulation_steps,
         overlap=build_overlap(args, collector.writer),
         keep_logprobs=annotator.takes_sampled,
+        arrange=arrange,
         dynamic=dynamic,
     )
 

@@ -40,7 +40,7 @@ class RolloutSource:
     no time; all batches but the first are then one cycle older than the policy. `ahead` is that next batch, begun or
     (after a checkpoint) complete. `accumulation`: micro-batches an optimizer step, to know which batch is the last.
     `overlap`: generation batches are written in a thread beside training, and scored there too.
-    `keep_logprobs`: whether micro-batches carry the sampler's log-probs. `arrange`: which rollouts share one. `dynamic`:
+    `keep_logprobs`: whether micro-batches carry the sampler's. `arrange`: which rollouts share one. `dynamic`:
     replaces groups that teach nothing.
     """
 
@@ -132,6 +132,7 @@ class RolloutSource:
     def _drop_ahead(self) -> None:
         if isinstance(self.ahead, Begun):
             self.ahead.writing.session.cancel()
+            self.collector.writer.scored(self.ahead.writing.rollouts)
         self.ahead = None
         if self.overlap is not None:
             self.overlap.drop(self.collector)

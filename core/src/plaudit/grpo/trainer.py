@@ -26,17 +26,16 @@ from .entropy import EntropyController
 from .evaluation import evaluation_rows, generations_in_evaluation, random_state_kept, ticks
 from .hooking import StepHooks
 from .idle_rows import active_stats, skipped_rows, teaches_without_advantage
-from .logprobs import TokenScorer
 from .losses import policy_loss
 from .moving_reference import follow_policy
 from .old_logprobs import needs_old_logprobs, sampler_is_policy
-from .packable import packing_allowed
+from .ordering import build_order
 from .preview import preview
 from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reference_model import Annotator
-from .refusals import check_groups, refuse_parallelism
+from .refusals import check_groups, refuse_conversations_in_step, refuse_parallelism
 from .reward_models import prepare_models
 from .sampler_correction import SamplerCorrector
 from .setup import check_inputs, default_output_dir, prepare_policy
@@ -106,12 +105,7 @@ class GRPOTrainer(RecordingTrainer):
         self.loss_options = LossOptions.from_config(args)
         self.entropy = EntropyController.from_config(args)
         self.balance = balance_coefficient(args, self.model)
-        self.token_scorer = TokenScorer(
-            self.model,
-            temperature=args.temperature,
-            packing=packing_allowed(args),
-            balanced=bool(self.balance),
-        )
+        self.token_scorer = assembly.build_token_scorer(args, self.model, balanced=bool(self.balance))
         self.skips_idle_rows = not (self.balance or teaches_without_advantage(self.loss_options))
         self.reference = assembly.build_reference(args, self.model, self.accelerator)
         self.moving_reference = follow_policy(args, self.reference, self.accelerator)
@@ -119,6 +113,7 @@ class GRPOTrainer(RecordingTrainer):
             self.add_callback(self.moving_reference)
         collector = assembly.build_collector(args, self.model, self.processing_class, scorer, ranks, self.agents)
         check_groups(args, scorer)
+        refuse_conversations_in_step(args, self.accelerator, self.agents)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.writer.codec)
         annotator = Annotator(
             lambda: self.model_wrapped,
@@ -128,7 +123,13 @@ class GRPOTrainer(RecordingTrainer):
             lambda: sampler_is_policy(args, self.source.collector, self.model),
         )
         self.source = assembly.build_source(
-            args, self.train_dataset, collector, annotator, self.record_collected, balanced=bool(self.balance)
+            args,
+            self.train_dataset,
+            collector,
+            annotator,
+            self.record_collected,
+            balanced=bool(self.balance),
+            arrange=build_order(args, self.loss_options, self.token_scorer),
         )
         self.sampler = SamplerCorrector.from_config(args, lambda: self.source.collector.writer.generator.exact)
         self.add_callback(StepHooks())
