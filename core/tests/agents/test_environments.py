@@ -509,6 +509,29 @@ def test_empty_completions_train(tmp_path):
     assert trainer.state.log_history[0]["completions/max_length"] == 0
 
 
+def test_an_instance_is_held_until_its_rollout_is_scored(tmp_path):
+    """With a batch ahead, two batches are under way at once."""
+
+    class Held(Counter):
+        def reset(self, **row):
+            assert not getattr(self, "busy", False), "reset before its reward was asked for"
+            self.busy = True
+            return super().reset(**row)
+
+        def get_reward(self):
+            time.sleep(0.02)
+            self.busy = False
+            return super().get_reward()
+
+    trainer = make_trainer(tmp_path, count_up, environment_factory=Held, max_steps=4, reward_lookahead=1)
+    trainer.train()
+    logs = trainer.state.log_history[:4]
+    assert [log["env/aborted"] for log in logs] == [0] * 4
+    assert [log["rewards/Held/mean"] for log in logs] == pytest.approx([0.25] * 4)
+    assert len(Held.made) == 16
+    assert all(one.closed == 1 for one in Held.made)
+
+
 def test_evaluation_resets_environments_too(tmp_path):
     trainer = make_trainer(
         tmp_path, count_up, rows=chat_rows(), eval_dataset=chat_rows(2), environment_factory=Counter,
