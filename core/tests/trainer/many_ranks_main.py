@@ -95,7 +95,11 @@ def sharded(output: Path) -> dict:
     fsdp = {"fsdp": True, "fsdp_config": {"version": 2, **layers}}
     compare("grpo-reference", output, **fsdp)
     same, trainer = _resumed(output / "fsdp", 2, max_steps=3, per_device_train_batch_size=4, **fsdp)
+    # Without gathering, ranks whose completions end earlier run along until all have ended.
+    together = make_trainer(output / "step", per_device_train_batch_size=4, ds3_gather_for_generation=False, **fsdp)
+    together.train()
     return {
+        "in step": [line["reward"] for line in together.state.log_history[:2]],
         "kind": type(trainer.model_wrapped).__name__,
         "same": same,
         "evaluated": trainer.evaluate()["eval_reward"],

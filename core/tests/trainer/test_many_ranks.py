@@ -111,6 +111,7 @@ def test_fsdp_on_two_ranks_equals_one_process_and_resumes(one, tmp_path):
     assert all(first["same"])
     assert first == second
     assert first["previewed"] == 2
+    assert len(first["in step"]) == 2
 
 
 def assert_equal_to_one(case, one, folder, ranks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..rollout.continuous_batching import ContinuousBatchingGenerator, engine_options, refuse_options
@@ -13,8 +14,13 @@ from ..rollout.transformers_generator import TransformersGenerator
 from .checks import ConfigError
 
 
-def build_transformers_generator(args: Any, model: Any, tokenizer: Any) -> Generator:
-    """Our decode loop, or the continuous batching of transformers. `model`: the policy, unwrapped."""
+def build_transformers_generator(
+    args: Any, model: Any, tokenizer: Any, in_step: Callable[[bool], bool] | None = None
+) -> Generator:
+    """Our decode loop, or the continuous batching of transformers. `model`: the policy, unwrapped.
+
+    `in_step`: see TransformersGenerator.
+    """
     if args.use_transformers_continuous_batching:
         return ContinuousBatchingGenerator(model, tokenizer, args.transformers_continuous_batching_config)
     return TransformersGenerator(
@@ -22,6 +28,7 @@ def build_transformers_generator(args: Any, model: Any, tokenizer: Any) -> Gener
         tokenizer,
         max_cache_tokens=args.max_cache_tokens,
         cache_implementation=args.cache_implementation,
+        in_step=in_step,
     )
 
 

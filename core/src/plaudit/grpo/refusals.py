@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UsageError
+from .sharding import decodes_in_step
 
 
 def refuse_parallelism(trainer: Any) -> None:
@@ -16,6 +17,20 @@ def refuse_parallelism(trainer: Any) -> None:
         raise UsageError(
             f"one process sees {args.n_gpu} GPUs, and DataParallel cannot be generated with; launch one process a GPU "
             "with torchrun or accelerate, or show this one a single GPU (CUDA_VISIBLE_DEVICES=0)"
+        )
+
+
+def refuse_conversations_in_step(args: Any, accelerator: Any, agents: Any) -> None:
+    """Raise UsageError where ranks decode in step, but converse over different numbers of turns."""
+    if decodes_in_step(args, accelerator) and (agents.converse or agents.rollout_func is not None):
+        raise UsageError(
+            "ds3_gather_for_generation=False makes all ranks decode together, which tools, environments and "
+            "rollout_func cannot; leave it on, or generate with vLLM"
+        )
+    if decodes_in_step(args, accelerator) and args.use_transformers_continuous_batching:
+        raise UsageError(
+            "ds3_gather_for_generation=False makes all ranks decode together, which continuous batching cannot; leave "
+            "one of them out"
         )
 
 

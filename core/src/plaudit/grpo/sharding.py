@@ -7,7 +7,7 @@ that have ended, so each rank holds all weights meanwhile, which takes their mem
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,6 +20,21 @@ def shards_weights(accelerator: Any) -> bool:
     """Whether a run spreads each weight over its ranks: FSDP2, or DeepSpeed at ZeRO stage 3."""
     plugin = getattr(accelerator.state, "deepspeed_plugin", None)
     return str(accelerator.distributed_type.value) == "FSDP" or (plugin is not None and plugin.zero_stage == 3)
+
+
+def gathers(args: Any, accelerator: Any) -> bool:
+    """Whether weights are made whole for generation. vLLM needs them whole whatever ds3_gather_for_generation says."""
+    return shards_weights(accelerator) and (args.ds3_gather_for_generation or args.use_vllm)
+
+
+def decodes_in_step(args: Any, accelerator: Any) -> bool:
+    """Whether each forward of the decode loop collects its weights layer by layer, so that all ranks must run it."""
+    return shards_weights(accelerator) and not gathers(args, accelerator)
+
+
+def steps_together(ranks: Ranks) -> Callable[[bool], bool]:
+    """Tells a rank before each forward whether any rank still decodes, given whether it does itself."""
+    return lambda busy: any(ranks.share(lambda: busy))
 
 
 def prepare_frozen(accelerator: Any, model: nn.Module) -> nn.Module:
