@@ -181,6 +181,17 @@ def test_completions_fit_into_what_the_server_takes(servers, connect):
         list(generator.generate([Request(3, ())], SAMPLING))
 
 
+def test_more_requests_than_servers_take_at_once_wait_their_turn(servers, connect, monkeypatch):
+    monkeypatch.setattr("plaudit.rollout.vllm_servers.IN_FLIGHT", 4)
+    (server,) = servers()
+    generator = connect([server])
+    generator.refresh(0)
+    most = []
+    server.answer_s = lambda prompt: most.append(generator._pool.servers[0].load) or 0.01
+    assert len(list(generator.generate(PROMPTS * 5, SAMPLING))) == 40
+    assert max(most) <= 4
+
+
 # Weights
 
 

@@ -60,6 +60,7 @@ class ServerPool:
         self.version: str | None = None
         self.failure: VLLMServerError | None = None
         self._dark_since: float | None = None
+        self._slots = asyncio.Semaphore(IN_FLIGHT * len(self.servers))
 
     def connect(self) -> None:
         """Wait until every server is ready. Raises VLLMServerError after `timeout_s`, or on one that cannot serve."""
@@ -103,6 +104,11 @@ class ServerPool:
         Raises VLLMServerError when no server can be reached for `timeout_s`, or this request fails too often;
         vllm_http.Refused when a server calls the request itself wrong.
         """
+        # Those that wait here for their turn cost nothing.
+        async with self._slots:
+            return await self._completed(body)
+
+    async def _completed(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         failed: Counter[Server] = Counter()
         while True:
             server = await self._acquire(failed)
