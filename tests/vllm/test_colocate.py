@@ -14,6 +14,7 @@ from plaudit.errors import UsageError  # noqa: E402
 from plaudit.rollout.protocol import Request, SamplingOptions  # noqa: E402
 from plaudit.rollout.structured import StructuredOutput  # noqa: E402
 from plaudit.rollout.transformers_generator import TransformersGenerator  # noqa: E402
+from plaudit.rollout.vllm_engine import EngineOptions  # noqa: E402
 from vllm_models import perturb  # noqa: E402
 
 PROMPTS = [(7, 8, 9), (20, 21, 22, 23, 24, 25), (30,), tuple(range(5, 45))]
@@ -139,6 +140,24 @@ def test_completions_come_as_they_finish_and_an_early_end_frees_the_rest(build_m
     perturb(model, 1)
     generator.refresh(1)
     assert_same_as_transformers(generator, model)
+
+
+def test_an_engine_that_sleeps_gets_its_weights_again(build_model, colocated, monkeypatch):
+    """The order of calls alone: on a CPU vLLM frees nothing."""
+    model = build_model()
+    generator = colocated(model)
+    monkeypatch.setattr(generator, "_options", EngineOptions(rows=16, sleeps=True))
+    pushes, push = [], generator._push
+    monkeypatch.setattr(generator, "_push", lambda: pushes.append(push()))
+    generator.refresh(0)
+    assert len(pushes) == 1
+    assert_same_as_transformers(generator, model)  # two calls: it sleeps after each
+    assert len(pushes) == 2
+    perturb(model, 1)
+    generator.refresh(1)
+    assert len(pushes) == 3
+    assert_same_as_transformers(generator, model)
+    assert len(pushes) == 4
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ REFUSED = {
     "bias": ({"generation_kwargs": {"logit_bias": {5: 1.0}}}, f"logit_bias {SHIFT}"),
     "temperature": ({"generation_kwargs": {"temperature": 0.5}}, "sets temperature 0.5, but .* temperature 1.0"),
     "turns": ({"top_k": 50, "converses": True}, "not kept over several turns"),
+    "sleep": ({"vllm_enable_sleep_mode": True}, "frees memory of a GPU, and this run has none"),
     "ranks": ({"vllm_tensor_parallel_size": 2}, r"vllm_tensor_parallel_size \(2\) must divide .* processes \(1\)"),
 }
 
@@ -48,6 +49,12 @@ def test_what_cannot_work_is_refused(case, monkeypatch):
     given, message = REFUSED[case]
     with pytest.raises(UsageError, match=message):
         check(**given)
+
+
+def test_the_geometric_mean_is_of_sequences():
+    config(vllm_importance_sampling_geometric_mean=True)
+    with pytest.raises(UsageError, match="'token_mask' has a ratio for each; set sequence_mask"):
+        config(vllm_importance_sampling_geometric_mean=True, vllm_importance_sampling_mode="token_mask")
 
 
 OFF = {"vllm_importance_sampling_correction": False}

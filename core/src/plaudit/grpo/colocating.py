@@ -23,7 +23,7 @@ def check_vllm(args: Any, sampling: SamplingOptions, *, converses: bool) -> None
         return
     if args.vllm_mode == "colocate":
         require_vllm()
-        _check_ranks(args)
+        _check_devices(args)
     if args.vllm_importance_sampling_correction:
         _check_corrected(args, sampling, converses)
 
@@ -55,7 +55,9 @@ def _dtype(args: Any, model: Any) -> str:
     return str(model.get_input_embeddings().weight.dtype).removeprefix("torch.")
 
 
-def _check_ranks(args: Any) -> None:
+def _check_devices(args: Any) -> None:
+    if args.vllm_enable_sleep_mode and args.device.type == "cpu":
+        raise ConfigError("vllm_enable_sleep_mode frees memory of a GPU, and this run has none; leave it out")
     if args.world_size % args.vllm_tensor_parallel_size:
         raise ConfigError(
             f"vllm_tensor_parallel_size ({args.vllm_tensor_parallel_size}) must divide the number of processes "

@@ -9,6 +9,7 @@ from .generation_rules import GENERATION_ERRORS
 from .importance import LEVELS, SAMPLER_MODES
 from .losses import LOSSES
 from .overlap_rules import OVERLAP_ERRORS
+from .sampler_rules import SAMPLER_ERRORS
 
 Test = Callable[[Any], bool]
 Rule = Callable[[Any], str | None]
@@ -72,69 +73,6 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
 )
 
 
-def _sampler_bounds_are_ordered(config: Any) -> str | None:
-    low, high = config.vllm_importance_sampling_clip_min, config.vllm_importance_sampling_clip_max
-    if low is None or high is None or low < high:
-        return None
-    return (
-        f"vllm_importance_sampling_clip_min ({low}) must be less than vllm_importance_sampling_clip_max ({high}); "
-        "change or unset one."
-    )
-
-
-def _truncation_has_a_bound(config: Any) -> str | None:
-    bounds = (config.vllm_importance_sampling_clip_min, config.vllm_importance_sampling_clip_max)
-    mode = config.vllm_importance_sampling_mode
-    if not config.vllm_importance_sampling_correction or not mode.endswith("_truncate") or bounds != (None, None):
-        return None
-    return (
-        f"vllm_importance_sampling_mode {mode!r} clips to bounds, but none is set: set "
-        "vllm_importance_sampling_clip_max (3.0 is usual) or vllm_importance_sampling_clip_min."
-    )
-
-
-def _corrects_sampler(config: Any) -> bool:
-    return bool(config.use_vllm and config.vllm_importance_sampling_correction)
-
-
-def _vespo_takes_token_ratios(config: Any) -> str | None:
-    mode = config.vllm_importance_sampling_mode
-    if config.loss_type != "vespo" or not _corrects_sampler(config) or mode.startswith("token_"):
-        return None
-    return (
-        f"vllm_importance_sampling_mode is {mode!r}, but vespo builds the sequence's ratio from its tokens': set "
-        "token_truncate or token_mask."
-    )
-
-
-# What narrows the candidates of each token, and the values that leave it off.
-_NARROWING: dict[str, tuple[Any, ...]] = {
-    "top_p": (1.0,),
-    "min_p": (None, 0.0),
-    "vllm_structured_outputs_regex": (None,),
-}
-
-
-def _candidates_are_bounded(config: Any) -> str | None:
-    values = {name: getattr(config, name) for name in _NARROWING}
-    narrowed = [f"{name}={value!r}" for name, value in values.items() if value not in _NARROWING[name]]
-    if not narrowed or config.top_k or not _corrects_sampler(config):
-        return None
-    return (
-        f"{', '.join(narrowed)} with vllm_importance_sampling_correction: log-probs are compared over the tokens that "
-        "were candidates, whose number must be bounded; set top_k=512 too, or turn the correction off."
-    )
-
-
-def _penalty_excludes_correction(config: Any) -> str | None:
-    if config.repetition_penalty == 1 or not _corrects_sampler(config):
-        return None
-    return (
-        f"repetition_penalty ({config.repetition_penalty}) changes the sampler's log-probs in a way that cannot be "
-        "recomputed; set repetition_penalty=1.0 or vllm_importance_sampling_correction=False."
-    )
-
-
 def _entropy_bounds_are_ordered(config: Any) -> str | None:
     low, high = config.entropy_coef_min, config.entropy_coef_max
     return None if low <= high else f"entropy_coef_min ({low}) must not exceed entropy_coef_max ({high}); swap them."
@@ -172,12 +110,8 @@ def _sequences_stay_whole(config: Any) -> str | None:
 
 
 ERRORS: tuple[Rule, ...] = (
+    *SAMPLER_ERRORS,
     *GENERATION_ERRORS,
-    _sampler_bounds_are_ordered,
-    _truncation_has_a_bound,
-    _vespo_takes_token_ratios,
-    _candidates_are_bounded,
-    _penalty_excludes_correction,
     *OVERLAP_ERRORS,
     _entropy_bounds_are_ordered,
     _reference_is_there_to_sync,

@@ -45,6 +45,7 @@ class ColocatedGenerator:
         self._step: int | None = None
         self._versions: tuple[int, ...] | None = None
         self._asleep = False
+        self._empty = True  # whether the engine has none of the policy's weights
         self._names = itertools.count()
         self._sleep()
 
@@ -72,8 +73,6 @@ class ColocatedGenerator:
         seed = resolve_for_vllm(sampling)[0].seed
         for request in requests:
             self._check_prompt(request)
-        if self._step is None:
-            raise RuntimeError("the engine has no weights yet; call refresh(step) before generate()")
         if self._options.tensor_parallel == 1:
             return self._run(requests, arguments, seed)
         # The ranks of an engine step together, so none may stop half-way: all is written before the first is given.
@@ -121,6 +120,8 @@ class ColocatedGenerator:
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         self._wake()
+        if self._empty:
+            self._push()
         chosen = dict(arguments)
         if self._candidates and chosen["temperature"] > 0:
             chosen["logprobs"] = chosen["top_k"]
@@ -168,13 +169,14 @@ class ColocatedGenerator:
     def _push(self) -> None:
         """Load every weight, and forget what was computed with the old ones."""
         missing = self._engine.apply_model(self._load)[0]
-        if missing and self._step is None:
+        if missing:
             raise UsageError(
                 f"vLLM's implementation of the model has weights that the policy does not have: {', '.join(missing)}; "
                 "set vllm_model_impl='transformers', or generate without vLLM"
             )
         if not self._engine.reset_prefix_cache():
             raise RuntimeError("vLLM is still writing completions; finish or close them before the next refresh")
+        self._empty = False
 
     def _load(self, engine_model: Any) -> list[str]:
         loaded = engine_model.load_weights(policy_weights(self._model))
@@ -190,9 +192,7 @@ class ColocatedGenerator:
     def _wake(self) -> None:
         if self._asleep:
             self._engine.wake_up()
-            self._asleep = False
-            if self._step is not None:
-                self._push()
+            self._asleep, self._empty = False, True
 
 
 @contextlib.contextmanager
