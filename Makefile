@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow neighbours vllm-env check format docs bench clean
+.PHONY: help setup run test test-slow neighbours vllm-env check format docs bench bench-engine clean
 
 help:            ## List the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -73,6 +73,11 @@ bench: setup     ## The measured comparisons: golden vectors, learning and rewar
 	$(BIN)/python benchmarks/agents.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/math_verifier.py
+
+bench-engine: setup ## A step's time, memory and growth beside TRL, written into docs/benchmarks.md (two hours).
+	$(BIN)/python benchmarks/speed.py --docs
+	$(BIN)/python benchmarks/memory.py --docs
+	$(BIN)/python benchmarks/scaling.py --docs
 
 clean:           ## Remove .venv, caches and runs.
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache runs site
