@@ -14,7 +14,7 @@ from plaudit.rollout.protocol import Request, SamplingOptions
 from plaudit.rollout.structured import StructuredOutput
 from plaudit.rollout.vllm_http import VLLMServerError
 from plaudit.rollout.vllm_push import free_port, master_address
-from plaudit.rollout.vllm_server import VLLMServerGenerator
+from plaudit.rollout.vllm_server import ServerOptions, VLLMServerGenerator
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_vllm import RIGHT, FakeVLLM, close_all
@@ -57,7 +57,7 @@ def connect():
     def connected(servers, policy=None, **more):
         urls = [server.url for server in servers]
         settings = {"timeout_s": 20.0, "request_timeout_s": 20.0, "group_port": 0, **more}
-        made.append(VLLMServerGenerator(policy or Policy(), None, urls, **settings))
+        made.append(VLLMServerGenerator(policy or Policy(), None, urls, ServerOptions(**settings)))
         return made[-1]
 
     yield connected

@@ -35,19 +35,16 @@ def server_urls(args: Any) -> list[str]:
 
 def build_server_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Generator:
     """The generator of a run with servers; waits until they are ready. `model`: the policy, unwrapped."""
-    from ..rollout.vllm_server import VLLMServerGenerator
+    from ..rollout.vllm_server import ServerOptions, VLLMServerGenerator
 
-    return VLLMServerGenerator(
-        model,
-        tokenizer,
-        server_urls(args),
+    options = ServerOptions(
         timeout_s=args.vllm_server_timeout,
         request_timeout_s=args.vllm_request_timeout,
         group_port=args.vllm_group_port,
         backend="nccl" if args.device.type == "cuda" else "gloo",
-        peers=ranks,
         candidates=args.vllm_importance_sampling_correction,
     )
+    return VLLMServerGenerator(model, tokenizer, server_urls(args), options, peers=ranks)
 
 
 def build_overlap(args: Any, writer: Writer) -> Overlap | None:

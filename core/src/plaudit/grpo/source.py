@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -163,11 +164,8 @@ class RolloutSource:
             overlap.begin(self.collector, self._rows_of(number), self.schedule.num_generations, trainer_state)
 
     def _written_ahead(self, trainer_state: Any) -> list[list[MicroBatch]]:
-        if self.overlap is None:
-            return []
-        return self.overlap.completed(
-            self.collector, lambda writing, order: self._complete_written(writing, order, trainer_state)
-        )
+        complete = partial(self._complete_written, trainer_state=trainer_state)
+        return [] if self.overlap is None else self.overlap.completed(self.collector, complete)
 
     def _complete_written(self, writing: Writing, order: Sequence[int], trainer_state: Any) -> list[MicroBatch]:
         order = self.arrange(writing.rollouts, order)

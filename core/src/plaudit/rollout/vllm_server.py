@@ -8,6 +8,8 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from ..errors import UsageError
@@ -47,6 +49,22 @@ class Alone:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How servers are talked to.
+
+    `timeout_s`: for servers to come up, and for each call but completions, which have `request_timeout_s`.
+    `group_port`: see WeightPusher. `backend`: nccl or gloo; None = by the policy's device. `candidates`: with top_k,
+    say what each token was drawn from.
+    """
+
+    timeout_s: float = 240.0
+    request_timeout_s: float = 1800.0
+    group_port: int = 51216
+    backend: str | None = None
+    candidates: bool = False
+
+
 class VLLMServerGenerator:
     """Completions from `vllm serve`, one request each, from the least loaded server.
 
@@ -63,34 +81,26 @@ class VLLMServerGenerator:
         model: Any,
         tokenizer: Any,
         urls: Sequence[str],
+        options: ServerOptions | None = None,
         *,
-        timeout_s: float = 240.0,
-        request_timeout_s: float = 1800.0,
-        group_port: int = 51216,
-        backend: str | None = None,
         peers: Peers | None = None,
-        candidates: bool = False,
     ) -> None:
         """Wait until all servers are ready.
 
-        `model`: the policy, unwrapped from DDP. `timeout_s`: for servers to come up, and for each call but
-        completions, which have `request_timeout_s`. `group_port`: see WeightPusher. `backend`: nccl or gloo, by
-        default by the policy's device. `candidates`: with top_k, say what each token was drawn from. Raises
-        VLLMServerError when a server is not ready in time or cannot serve.
+        `model`: the policy, unwrapped from DDP. Raises VLLMServerError when a server is not ready in time or cannot
+        serve.
         """
+        options = options or ServerOptions()
+        times = {"timeout_s": options.timeout_s}
         self._model = model
         self._tokenizer = tokenizer
         self._peers = peers or Alone()
-        self._candidates = candidates
+        self._candidates = options.candidates
         self._http = HttpLoop()
-        self._pool = ServerPool(self._http, urls, timeout_s=timeout_s, request_timeout_s=request_timeout_s)
-        self._pusher = WeightPusher(
-            self._http,
-            lambda: policy_weights(model),
-            backend=backend or backend_for(model.device.type),
-            port=group_port,
-            timeout_s=timeout_s,
-        )
+        self._pool = ServerPool(self._http, urls, **times, request_timeout_s=options.request_timeout_s)
+        backend = options.backend or backend_for(model.device.type)
+        weights = partial(policy_weights, model)
+        self._pusher = WeightPusher(self._http, weights, backend=backend, port=options.group_port, **times)
         # A run that ends without closing leaves no connection open.
         self._end = weakref.finalize(self, _end, self._pusher, self._http)
         self._run = secrets.token_hex(4)
