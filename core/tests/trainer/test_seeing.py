@@ -266,25 +266,24 @@ def watchless(completions, **columns):
 
 @pytest.mark.peer
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Qwen2-VL", "Qwen2.5-VL"])
-def test_training_equals_trl(name, tmp_path):
+def test_training_equals_trl(family, tmp_path):
     from side_by_side import differences, run_plaudit, run_trl
 
-    model, processor = make_seeing(name, dtype=torch.float64)
+    # TRL hands float32 images to the model as they are, which only Qwen turns into what it computes in.
+    exact = family.startswith("Qwen")
+    model, processor = make_seeing(family, dtype=torch.float64 if exact else torch.float32)
     model.save_pretrained(tmp_path / "model")
-    options = {
-        "model_init_kwargs": {"dtype": "auto"},
-        "num_iterations": 2,
-        "max_steps": 3,
-        "beta": 0.1,
-        "rows": rows(12),
-    }
+    options = {"num_iterations": 2, "max_steps": 3, "beta": 0.1, "rows": rows(12)}
+    options |= {"model_init_kwargs": {"dtype": "auto"}, "optim": "sgd", "learning_rate": 0.05}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = run_trl(str(tmp_path / "model"), processor, tmp_path / "trl", **options)
         ours = run_plaudit(str(tmp_path / "model"), processor, tmp_path / "ours", **options)
-    problems = [differences(one, other) for one, other in zip(theirs.logs, ours.logs, strict=True)]
-    assert not any(problems), problems
+    for one, other in zip(theirs.logs, ours.logs, strict=True):
+        if exact:
+            assert differences(one, other) == {}
+        for name in ("loss", "grad_norm", "entropy", "kl"):
+            assert other[name] == pytest.approx(one[name], rel=1e-3, abs=1e-4)
     for parameter, value in theirs.weights.items():
         scale = value.abs().max().item()
-        torch.testing.assert_close(ours.weights[parameter], value, rtol=1e-4, atol=1e-4 * scale)
+        torch.testing.assert_close(ours.weights[parameter], value, rtol=1e-5, atol=1e-5 * scale)
