@@ -49,7 +49,10 @@ class Search:
 
     def changed(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters of a clone: one of them changed, a number by half or half as much again, within its range."""
-        name = self._random.choice(sorted(params))
+        movable = [name for name in sorted(params) if len(self._sweep.params[name].choices) != 1]
+        if not movable:
+            return dict(params)
+        name = self._random.choice(movable)
         return {**params, name: _neighbour(self._sweep.params[name], params[name], self._random)}
 
 
