@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable
 
@@ -44,6 +45,17 @@ async def test_a_reset_begins_anew(tools: SandboxTools) -> None:
     await tools.reset(prompt="a row's columns are taken")
     assert "NameError" in await tools.python("x")
     assert await tools.bash("ls") == ""
+
+
+async def test_many_sessions_at_once_are_apart() -> None:
+    """Agents that start when many are open inherit high descriptors, which a run must not overwrite."""
+    rollouts = [SandboxTools(timeout_s=60) for _ in range(40)]
+    try:
+        await asyncio.gather(*(tools.python(f"x = {place}") for place, tools in enumerate(rollouts)))
+        answers = await asyncio.gather(*(tools.python("x * 2") for tools in rollouts))
+    finally:
+        await asyncio.gather(*(tools.close() for tools in rollouts))
+    assert answers == [str(place * 2) for place in range(40)]
 
 
 async def test_what_runs_too_long_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import resource
@@ -18,6 +19,7 @@ from .session import serve_cells
 CONTROL = 3
 _SESSION_CPU_S = 1e8
 SETUP_FAILED = 125
+_MOVED_FROM = 64
 
 
 class Streams(NamedTuple):
@@ -64,8 +66,8 @@ def _connect(streams: Streams) -> None:
     wanted = [streams.stdin, streams.stdout, streams.stderr]
     if streams.control is not None:
         wanted.append(streams.control)
-    # Out of the way first: a source descriptor may lie where another is to go.
-    moved = [os.dup2(descriptor, 64 + index, inheritable=False) for index, descriptor in enumerate(wanted)]
+    # Out of the way first, to numbers that are free: a source descriptor may lie where another is to go.
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _MOVED_FROM) for descriptor in wanted]
     for target, descriptor in enumerate(moved):
         os.dup2(descriptor, target, inheritable=target < CONTROL)
 
