@@ -39,6 +39,7 @@ from .refusals import check_groups, refuse_conversations_in_step, refuse_paralle
 from .reward_models import prepare_models
 from .sampler_correction import SamplerCorrector
 from .setup import check_inputs, default_output_dir, prepare_policy
+from .sharding import whole_weights
 from .world import World
 
 
@@ -91,7 +92,9 @@ class GRPOTrainer(RecordingTrainer):
         prepare_models(specs, args.device)
         ranks = Ranks(self.accelerator)
         scorer = Scorer(specs, reduce=ranks.total, max_unscored_share=args.max_unscored_share)
-        self._assemble(scorer, ranks)
+        # With ZeRO-3 a loaded model is spread over the ranks already, and parts of it are tried and copied here.
+        with whole_weights(self.model, ranks):
+            self._assemble(scorer, ranks)
 
     def _assemble(self, scorer: Scorer, ranks: Ranks) -> None:
         args = self.args
