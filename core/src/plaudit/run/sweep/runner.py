@@ -133,9 +133,9 @@ class Sweep:
 
 
 def describe(trial: Trial) -> str:
-    """The parameters of a trial in one line."""
-    shown = [
-        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in trial.params.items()
-    ]
-    return ", ".join(shown)
+    """The parameters of a trial in one line, each by the last part of its name."""
+    values = {name: value for name, value in trial.params.items() if trial.parent is None or name != "model.path"}
+    shown = {name.rpartition(".")[2]: value for name, value in values.items()}
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
+    )

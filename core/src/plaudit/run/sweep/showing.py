@@ -55,6 +55,6 @@ def draw_sweep(sweep: SweepFile, trials: Sequence[Trial], path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8)
+        figure.legend(loc="outside lower left", frameon=False, fontsize=8)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
