@@ -107,6 +107,25 @@ def sharded(output: Path) -> dict:
     }
 
 
+def plain(output: Path, **more) -> list[list[float]]:
+    """Losses, gradient norms and rewards of a short run."""
+    options = {"per_device_train_batch_size": 4, "max_steps": 3, "beta": 0.1, "optim": "adamw_torch", **more}
+    trainer = make_trainer(output / "plain", **options)
+    trainer.train()
+    return [[line["loss"], line["grad_norm"], line["reward"]] for line in trainer.state.log_history if "loss" in line]
+
+
+def zero3(output: Path) -> list[list[float]]:
+    """The same with DeepSpeed ZeRO-3."""
+    import deepspeed  # noqa: F401  (loads what is changed next)
+
+    # It would compile an operator for the processes of one machine.
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
+    auto = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto")
+    untested = {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
+    return plain(output, deepspeed={**auto, **untested, "zero_optimization": {"stage": 3}})
+
+
 def _resumed(folder: Path, step: int, **options):
     saving = {**options, "save_strategy": "steps", "save_steps": step, "eval_rows": ROWS[:4]}
     unstopped = make_trainer(folder, **saving)

@@ -114,6 +114,16 @@ def test_fsdp_on_two_ranks_equals_one_process_and_resumes(one, tmp_path):
     assert len(first["in step"]) == 2
 
 
+@pytest.mark.slow
+def test_zero_3_on_two_ranks_equals_ddp(tmp_path, monkeypatch):
+    pytest.importorskip("deepspeed")
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    ddp = run_ranks(tmp_path / "ddp", 2, "plain")["plain"]
+    zero = run_ranks(tmp_path / "zero", 2, "zero3")["zero3"]
+    for one, other in zip(ddp, zero, strict=True):
+        torch.testing.assert_close(torch.tensor(one), torch.tensor(other), rtol=1e-5, atol=1e-6)
+
+
 def assert_equal_to_one(case, one, folder, ranks):
     alone = torch.load(one / f"{case}_0.pt")
     several = [torch.load(folder / f"{case}_{rank}.pt") for rank in range(ranks)]
