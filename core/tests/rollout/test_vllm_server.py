@@ -16,7 +16,7 @@ from plaudit.rollout.vllm_http import VLLMServerError
 from plaudit.rollout.vllm_push import free_port, master_address
 from plaudit.rollout.vllm_server import ServerOptions, VLLMServerGenerator
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))
 from fake_vllm import RIGHT, FakeVLLM, close_all
 
 PROMPTS = [Request(index, (10 + index, 3)) for index in range(8)]
