@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from datasets import Dataset, IterableDataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plaudit.errors import UsageError
-from plaudit.grpo.streams import StreamedRows, shuffled
+from plaudit.grpo.streams import StreamedRows, shuffled, streams
 
 from runs import ROWS, make_trainer
 
@@ -112,6 +115,18 @@ def test_what_cannot_be_streamed_is_refused_before_a_model_is_loaded(rows, optio
 def test_a_stream_that_fills_no_batch_is_said(tmp_path):
     with pytest.raises(UsageError, match=r"streams 1 rows but one generation batch takes 2 prompts"):
         make_trainer(tmp_path, rows=numbers(1)).train()
+
+
+def test_the_block_of_the_page_gives_a_stream(tmp_path, monkeypatch):
+    page = Path(__file__).parents[3] / "docs" / "concepts" / "many-processes.md"
+    if not page.exists():
+        pytest.skip("the pages are not part of the distribution")
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text('{"prompt": "1+1="}\n')
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[1], names)
+    assert streams(names["rows"])
+    assert next(iter(names["rows"])) == {"prompt": "1+1="}
 
 
 def test_a_dataset_is_read_row_by_row(tmp_path):
