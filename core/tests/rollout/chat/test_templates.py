@@ -117,6 +117,25 @@ def test_a_template_that_hides_the_tools_is_warned_of(caplog):
     assert "does not show the model which tools" in caplog.text
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_blocks_of_text_read_as_text(name):
+    template = tool_chat(tokenizer_of(name), {}, SCHEMAS).template
+    turns = conversation(random.Random(4), rounds=1, most_calls=1)
+    blocks = [
+        {**turn, "content": [{"type": "text", "text": part} for part in (turn["content"][:2], turn["content"][2:])]}
+        for turn in turns
+    ]
+    assert template.render(blocks) == template.render(turns)
+
+
+def test_an_image_for_a_model_of_text_is_refused():
+    seen = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}]
+    with pytest.raises(UsageError, match="'user' has a block of type 'image', which"):
+        tool_chat(tokenizer_of("qwen3"), {}, SCHEMAS).prompt_ids(seen)
+    assert "<|image_pad|>" in tool_chat(tokenizer_of("qwen3_vl"), {}, SCHEMAS).prompt_text(seen)
+    assert "<|image_pad|>" in tool_chat(tokenizer_of("qwen3_5_think"), {}, SCHEMAS).prompt_text(seen)
+
+
 def test_named_variants_the_one_for_tools_is_taken():
     tokenizer = tokenizer_of("qwen2_5", "named")
     tokenizer.chat_template = {"default": "plain", "tool_use": peer_template("qwen2_5")}

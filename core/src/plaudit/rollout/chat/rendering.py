@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import UsageError
+
 # What ends a turn, in the families that are known; a tokenizer's own end-of-sequence token is added.
 TURN_ENDS = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|call|>", "<|return|>", "<|end|>",
@@ -55,7 +57,7 @@ class Template:
     def render(self, messages: Sequence[Mapping[str, Any]], *, prompt: bool = False) -> str:
         """The conversation as text; `prompt` adds the opening of the assistant's next turn."""
         text: str = self.processor.apply_chat_template(
-            conversation=[_without_none(message) for message in messages],
+            conversation=[_plain(message, self.source) for message in messages],
             tools=list(self.schemas) or None,
             chat_template=self.source,
             add_generation_prompt=prompt,
@@ -69,6 +71,23 @@ class Template:
         return tuple(self.tokenizer(text=text, add_special_tokens=False)["input_ids"]) if text else ()
 
 
-def _without_none(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a table hold None for a key that a message lacks; templates ask whether the key is there."""
-    return {key: value for key, value in message.items() if value is not None or key == "content"}
+def _plain(message: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The message as templates take it: no key that is None, and text blocks joined into a string.
+
+    Columns of a table hold None for a key that a message lacks; templates ask whether the key is there. Templates of
+    text models take strings, and drop blocks. Raises UsageError on an image where the template knows none.
+    """
+    kept = {key: value for key, value in message.items() if value is not None or key == "content"}
+    blocks = kept.get("content")
+    if not isinstance(blocks, list):
+        return kept
+    kinds = {block.get("type", "text") for block in blocks}
+    if kinds <= {"text"}:
+        return kept | {"content": "".join(block.get("text") or "" for block in blocks)}
+    unknown = sorted(kind for kind in kinds - {"text"} if str(kind).removesuffix("_url") not in source)
+    if unknown:
+        raise UsageError(
+            f"a message of role {message.get('role')!r} has a block of type {unknown[0]!r}, which the chat template of "
+            "this model does not take; give text, or use a model that takes it"
+        )
+    return kept
