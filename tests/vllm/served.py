@@ -13,7 +13,7 @@ from pathlib import Path
 
 from plaudit.rollout.vllm_push import free_port
 
-START_S = 240
+START_S = 600  # seconds; half a minute on a quiet machine
 
 RUN = """
 output_dir = "{folder}/run"

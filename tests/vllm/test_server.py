@@ -8,7 +8,7 @@ import re
 import pytest
 
 pytest.importorskip("vllm")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 import torch  # noqa: E402
 from plaudit.cli import main  # noqa: E402
