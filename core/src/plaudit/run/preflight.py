@@ -63,13 +63,7 @@ def prepare_run(run: RunFile) -> Prepared:
     rewards = unique_names([*rewards, *(agents.reward_specs() if agents is not None else [])])
     seed = run.config.get("seed", DEFAULT_SEED)
     sections = _data_sections(run)
-    environments = has_environments(run)
-    loaded = {
-        name: load_data(data, where=where, seed=seed, may_lack_prompts=environments)
-        for name, (data, where) in sections.items()
-    }
-    if agents is not None:
-        loaded = with_agents(loaded, run)
+    loaded = _loaded(run, sections, seed)
     ratios = _ratios(run, {name: data.train for name, data in loaded.items()})
     check_columns(rewards, _mixed(run, {name: data.train for name, data in loaded.items()}, ratios))
     config = make_config(run)
@@ -108,6 +102,16 @@ def _canary_rows(run: RunFile, rewards: Sequence[RewardSpec], seed: int) -> Sequ
     rows = load_data(run.canary.data, where="canary.data", seed=seed).train
     check_every_task(rewards, rows)
     return rows
+
+
+def _loaded(run: RunFile, sections: Mapping[str, tuple[DataSection, str]], seed: int) -> dict[str, LoadedData]:
+    """The rows of each section, as tools and environments need them where there are any."""
+    environments = has_environments(run)
+    loaded = {
+        name: load_data(data, where=where, seed=seed, may_lack_prompts=environments)
+        for name, (data, where) in sections.items()
+    }
+    return with_agents(loaded, run) if environments or run.tools else loaded
 
 
 def _data_sections(run: RunFile) -> dict[str, tuple[DataSection, str]]:
