@@ -249,6 +249,20 @@ def test_a_quantised_policy_learns_through_its_adapter(bits, tmp_path):
 
 
 @pytest.mark.slow
+def test_quantisation_as_a_run_file_asks_for_it(tmp_path):
+    pytest.importorskip("bitsandbytes")
+    make_model(tied=False, hidden_size=64, intermediate_size=64, head_dim=32).save_pretrained(tmp_path / "model")
+    options = {"dtype": "bfloat16", "quantization_config": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}}
+    trainer = make_trainer(
+        tmp_path / "run", model=str(tmp_path / "model"), model_init_kwargs=options, peft_config=lora()
+    )
+    trainer.train()
+    layer = trainer.model.get_base_model().model.layers[0].self_attn.q_proj.base_layer
+    assert type(layer).__name__ == "Linear4bit"
+    assert any(p.abs().max() > 0 for n, p in trainer.model.named_parameters() if "lora_B" in n)
+
+
+@pytest.mark.slow
 def test_an_eight_bit_optimizer(tmp_path):
     pytest.importorskip("bitsandbytes")
     before = make_model()
