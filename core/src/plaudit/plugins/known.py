@@ -24,7 +24,7 @@ FIRST_PARTY = {
     "plaudit-sandbox": ("local", "docker", "e2b", "sandbox"),
     "plaudit-gym": (
         "calculator", "guess_number", "grid_walk", "python_sandbox", "sqlite_questions", "puzzle", "gym:arithmetic",
-        "gym:programs", "gym:shop", "reasoning_gym:*",
+        "gym:products", "gym:programs", "gym:shop", "reasoning_gym:*", "tool_user",
     ),
     "plaudit-quickstart": (
         "addition", "larger", "quickstart", "smollm2", "quickstart:addition", "quickstart:larger",
