@@ -91,7 +91,7 @@ class MicroBatch:
 
     def state_dict(self) -> dict[str, Any]:
         """The fields by name, as a checkpoint keeps them."""
-        media = [None if one is None else (dict(one.inputs), dict(one.by_token)) for one in self.media]
+        media = tuple(None if one is None else (dict(one.inputs), dict(one.by_token)) for one in self.media)
         return {**{item.name: getattr(self, item.name) for item in fields(self)}, "media": media}
 
     @classmethod
