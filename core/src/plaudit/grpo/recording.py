@@ -14,6 +14,7 @@ from .entropy import EntropyController
 from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
 from .moving_reference import MovingReference
+from .profiling import report_times
 from .publishing import PublishingTrainer
 from .records import LossOptions
 from .renamed_weights import load_renamed
@@ -43,6 +44,7 @@ class RecordingTrainer(PublishingTrainer):
         self._eval_prefix = "eval"
         self._step_seconds = 0.0
         self._unfinished_loss: dict[str, Any] | None = None
+        report_times(self, "_prepare_inputs", "compute_loss")
 
     def record_collected(self, collected: Collected, mode: Mode) -> None:
         window = self.windows[mode]

@@ -22,7 +22,7 @@ class GenerationFields:
     num_generations_eval: int | None = option(None, "Completions for each prompt in evaluation; None = the same.")
     max_completion_length: int | None = option(512, "Most tokens of a completion.")
     ds3_gather_for_generation: bool = option(
-        True, "With DeepSpeed ZeRO-3, gather the weights for generation (fast, but they must fit on one device)."
+        True, "With ZeRO-3 or FSDP2, gather the weights for generation (fast, but they must fit on one device)."
     )
     shuffle_dataset: bool | None = option(True, "Draw the prompts in a new random order each epoch.")
     pad_to_multiple_of: int | str | None = option(
