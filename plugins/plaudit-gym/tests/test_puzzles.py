@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plaudit_gym.corpus import cases
 from plaudit_gym.expressions import BadExpression, evaluate, shown
 from plaudit_gym.puzzles import puzzle
 
@@ -27,73 +28,16 @@ def countdown(target, *numbers):
     return {"rule": "countdown", "target": target, "numbers": list(numbers)}
 
 
-def ordered(direction, *numbers):
-    return {"rule": "sorted_numbers", "numbers": list(numbers), "direction": direction}
-
-
-MOVES = {"rule": "moves_json"}
 CASES = [
-    (countdown(24, 3, 8), "8*3", 1),
-    (countdown(24, 3, 8), "<think>3*9? no</think>The answer is 3*8.", 1),
-    (countdown(24, 3, 8), "<answer>1+1</answer> no: <answer> (3 * 8) </answer>", 1),
-    (countdown(24, 3, 8), r"\boxed{3 \times 8}", 1),
-    (countdown(24, 3, 8), r"$3 \cdot 8$", 1),
-    (countdown(24, 3, 8), "3*8 = 24", 1),
-    (countdown(24, 3, 8), "24 = 3*8", 1),
-    (countdown(24, 3, 8), "3*8 = 25", 0),
-    (countdown(24, 3, 8), "3*8*1", 0),
-    (countdown(24, 3, 8), "3+8", 0),
-    (countdown(24, 3, 8), "", 0),
-    (countdown(24, 3, 8), "3*8 if True else 0", 0),
-    (countdown(24, 3, 8), "__import__('os').system('true') or 3*8", 0),
-    (countdown(24, 3, 8), "print(3*8)", 0),
-    (countdown(24, 3, 8), "38-14", 0),
-    (countdown(24, 3, 8), "3**8", 0),
     (countdown(24, 3, 8), "(" * 400 + "3*8" + ")" * 400, 0),
-    (countdown(5, 3, 8), "-3 + 8", 1),
-    (countdown(11, 3, 8), "8-(-3)", 1),
-    (countdown(1, 0, 1), "1/0", 0),
-    (countdown(1, 3, 3, 3), "(3/3)*3", 0),
-    (countdown(5, 1, 3, 5), "5/(1/3)*3", 0),
-    (countdown(15, 1, 3, 5), "5/(1/3)", 1),
-    (countdown(1, 10, 3, 3), "10/3-3*3", 0),
-    (countdown(0.5, 1, 2), "1/2", 1),
-    (countdown(2, 1, 1), "1+1.0", 1),
-    (countdown(24, 3, 8), r"\frac{3}{8}", 0),
-    (countdown(24, "3", "8"), "3*8", 1),
-    ({"rule": "countdown", "target": 3}, "1+2", None),
-    ({"rule": "countdown", "numbers": [1, 2]}, "1+2", None),
-    ({"rule": "countdown", "target": "x", "numbers": [1, 2]}, "1+2", None),
-    ({"rule": "chess"}, "e4", None),
     ({}, "1", None),
     (None, "1", None),
-    (ordered("ascending", 3.25, -1.5, 2.71), "['-1.5', '2.71', '3.25']", 1),
-    (ordered("ascending", 3.25, -1.5, 2.71), "[-1.5, 2.71, 3.25]", 1),
-    (ordered("ascending", 3.25, -1.5, 2.71), "-1.50, 2.71, 3.25", 1),
-    (ordered("descending", 3.25, -1.5, 2.71), "[-1.5, 2.71, 3.25]", 0),
-    (ordered("descending", 1, 2, 2), "[2, 2, 1]", 1),
-    (ordered("descending", 1, 2, 2), "[2, 1]", 0),
-    (ordered("ascending", "0.1", "0.2"), "[0.1, 0.2]", 1),
-    (ordered("ascending", 1, 2), "Sorted: [1, 2]", 1),
-    (ordered("ascending", 1, 2), "[1, nan]", 0),
-    (ordered("ascending", 1, 2), "one, two", 0),
-    (ordered("ascending", 1, 2), "[1, 2, 3]", 0),
-    (ordered("ascending", 1, 2), "[__import__('os'), 2]", 0),
-    (ordered("ascending", 1, 2), "[1e999999999, 2]", 0),
-    (ordered("sideways", 1, 2), "[1, 2]", None),
-    (MOVES, '[{"unit": "a1", "to": "b2"}]', 1),
-    (MOVES, '```json\n[{"unit": "a1", "to": "b2"}]\n```', 1),
-    (MOVES, '[{"unit": "a1", "to": ""}]', 0),
-    (MOVES, '[{"to": "b2"}]', 0),
-    (MOVES, '{"unit": "a1", "to": "b2"}', 0),
-    (MOVES, '["a1"]', 0),
-    (MOVES, "[]", 0),
-    (MOVES, "[null]", 0),
-    (MOVES, "[{'unit': 'a1', 'to': 'b2'}]", 0),
-    (MOVES, "no moves", 0),
-    (MOVES | {"moves": [{"unit": "a", "to": "b"}]}, '[{"unit": "a", "to": "b"}]', 1),
-    (MOVES | {"moves": [{"unit": "a", "to": "b"}]}, '[{"unit": "a", "to": "c"}]', 0),
 ]
+
+
+@pytest.mark.parametrize("row", cases(), ids=lambda row: row["id"])
+def test_cases_that_ship_with_the_package(row):
+    assert puzzle(row["completion"], row["reference"]).score == row["expected"]["score"]
 
 
 @pytest.mark.parametrize(("reference", "completion", "score"), CASES)
