@@ -11,7 +11,7 @@ def trace_of(task, reply):
     data = vf.TraceTask(type=type(task).__name__, data=task.data)
     nodes = [
         vf.MessageNode(message=vf.UserMessage(content=task.data.prompt), parent=None),
-        vf.MessageNode(message=vf.AssistantMessage(content=reply), parent=0),
+        vf.MessageNode(message=vf.AssistantMessage(content=reply), parent=0, sampled=True),
     ]
     return vf.Trace(task=data, agent=vf.AgentInfo(config=vf.AgentConfig()), nodes=nodes)
 

@@ -33,6 +33,9 @@ class VerlFunction:
         self._function = resolve(reference, ("reward",))[0]
         if not callable(self._function):
             raise UsageError(f"verl: {function!r} is a {type(self._function).__name__}; expected a function")
+        parameters = inspect.signature(self._function).parameters
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        self._takes = lambda name: takes_any or name in parameters
         self._more = dict(reward_kwargs or {})
         self._source = data_source
 
@@ -40,8 +43,9 @@ class VerlFunction:
         self, completion: str, reference: Any, data_source: str | None = None, extra_info: Any = None
     ) -> Verdict:
         """The function's score of one completion. Raises UsageError on an answer without a number."""
-        given = {"data_source": data_source or self._source, "solution_str": completion, "ground_truth": reference}
-        told = self._function(**given, extra_info=extra_info, **self._more)
+        offered = {"data_source": data_source or self._source, "solution_str": completion, "ground_truth": reference}
+        offered["extra_info"] = extra_info
+        told = self._function(**{name: offered[name] for name in offered if self._takes(name)}, **self._more)
         if inspect.isawaitable(told):
             told = await told
         return verdict_of(told, "verl function")

@@ -41,27 +41,29 @@ class ORSServer:
     def app(self, limits: WebLimits) -> web.Application:
         """The aiohttp application."""
         app = web_app(limits)
-        name = self._sessions.name
-        gets: dict[str, Handler] = {
-            "/health": self._health,
-            "/list_environments": self._environments,
-            f"/{name}/tools": self._tools,
-            f"/{name}/task_tools": self._tools,
-            f"/{name}/splits": self._splits,
-            f"/{name}/prompt": self._prompt,
-        }
+        gets: dict[str, Handler] = {"/health": self._health, "/list_environments": self._environments}
         posts: dict[str, Handler] = {
             "/ping": self._ping,
             "/create_session": self._new_session,
             "/create": self._create,
             "/delete": self._delete,
             "/delete_session": self._ended,
-            f"/{name}/call": self._call,
-            f"/{name}/tasks": self._list_tasks,
-            f"/{name}/num_tasks": self._num_tasks,
-            f"/{name}/task": self._task,
-            f"/{name}/task_range": self._task_range,
         }
+        # Without a name the one environment is meant, as clients of a server by itself expect.
+        for prefix in ("", f"/{self._sessions.name}"):
+            gets |= {
+                f"{prefix}/tools": self._tools,
+                f"{prefix}/task_tools": self._tools,
+                f"{prefix}/splits": self._splits,
+                f"{prefix}/prompt": self._prompt,
+            }
+            posts |= {
+                f"{prefix}/call": self._call,
+                f"{prefix}/tasks": self._list_tasks,
+                f"{prefix}/num_tasks": self._num_tasks,
+                f"{prefix}/task": self._task,
+                f"{prefix}/task_range": self._task_range,
+            }
         for path, handler in gets.items():
             app.router.add_get(path, handler)
         for path, handler in posts.items():

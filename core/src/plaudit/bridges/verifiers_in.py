@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from plaudit.errors import UsageError
@@ -61,13 +61,12 @@ class RubricEnvironment:
     ) -> dict[str, tuple[float, float]]:
         """Name to (weight, score) of every function of the rubric."""
         rubric = self._environment.rubric
-        functions, weights = rubric_functions(rubric)
         state = {"prompt": prompt, "completion": said, "turn": 1, "timing": {}, **columns}
         offered = {"prompt": prompt, "completion": said, "state": state, "answer": "", "info": {}, **columns}
         offered |= {"parser": getattr(rubric, "parser", None)}
         found = {}
-        for function, weight in zip(functions, weights, strict=True):
-            found[function.__name__] = (float(weight), float(await _called(function, offered)))
+        for function, weight in rubric_functions(rubric):
+            found[function.__name__] = (weight, float(await _called(function, offered)))
         return found
 
 
@@ -90,7 +89,9 @@ class TasksetEnvironment:
         from verifiers import v1
 
         task = self._tasks[columns["task_index"]]
-        nodes = [v1.MessageNode(message=_message(v1, one), parent=None) for one in (*_asked(prompt), *said)]
+        asked = [v1.MessageNode(message=_message(v1, one), parent=None) for one in _asked(prompt)]
+        wrote = [v1.MessageNode(message=_message(v1, one), parent=None, sampled=True) for one in said]
+        nodes = [*asked, *wrote]
         for place, node in enumerate(nodes[1:]):
             node.parent = place
         data = v1.TraceTask(type=type(task).__name__, data=task.data)
@@ -107,12 +108,17 @@ class TasksetEnvironment:
         return {**plain, "prompt": prompt, "task_index": index}
 
 
-def rubric_functions(rubric: Any) -> tuple[Sequence[Any], Sequence[float]]:
-    """The functions of a rubric with their weights, under the names that its versions gave them."""
+def rubric_functions(rubric: Any) -> list[tuple[Any, float]]:
+    """The functions of a rubric, or of a group of rubrics, with their weights; what weighs 0 only watches.
+
+    Raises UsageError on a rubric whose functions cannot be called one by one.
+    """
+    if getattr(rubric, "rubrics", None):
+        return [found for one in rubric.rubrics for found in rubric_functions(one)]
     for functions, weights in (("funcs", "weights"), ("reward_funcs", "reward_weights")):
         if hasattr(rubric, functions):
-            found = getattr(rubric, functions), getattr(rubric, weights)
-            return tuple(one() if callable(one) and not isinstance(one, list) else one for one in found)
+            pairs = zip(getattr(rubric, functions), getattr(rubric, weights), strict=True)
+            return [(function, float(weight)) for function, weight in pairs if weight]
     raise UsageError(f"verifiers: the rubric {type(rubric).__name__} has no functions that can be called one by one")
 
 
