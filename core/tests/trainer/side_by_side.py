@@ -156,17 +156,21 @@ OURS_ALONE = ("scoring/", "skipped_rows", "frac_group_zero_std", "rewards/unscor
 TIMINGS = ("step_time", "_runtime", "_per_second", "_time")
 
 
-def differences(theirs, ours):
-    """Where the metrics of two logs differ by more than 1e-5 (relative above 0.1), or one of them lacks a name.
+def compared_names(theirs, ours):
+    """The metrics of two logs that must be equal: all but timings and what TRL does not log, in order.
 
     Where rows were skipped, the entropy is that of other rows.
     """
     names = {name for name in {*ours, *theirs} if not name.removeprefix("eval_").startswith(OURS_ALONE)}
     if ours.get("skipped_rows") and "skipped_rows" not in theirs:
         names -= {"entropy", "vespo/phi_seq_mean"}
-    names = {name for name in names if not name.endswith(TIMINGS)}
+    return sorted(name for name in names if not name.endswith(TIMINGS))
+
+
+def differences(theirs, ours):
+    """Where the metrics of two logs differ by more than 1e-5 (relative above 0.1), or one of them lacks a name."""
     found = {}
-    for name in sorted(names):
+    for name in compared_names(theirs, ours):
         one, other = theirs.get(name, "absent"), ours.get(name, "absent")
         if isinstance(one, str) or isinstance(other, str) or one is None or other is None:
             if one != other:
