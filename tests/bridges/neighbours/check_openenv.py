@@ -10,7 +10,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from plaudit import load_environment
 from plaudit.bridges.openenv_server import openenv_app
-from serving import served_asgi
+from serving_asgi import served_asgi
 
 
 def test_its_client_plays_an_episode_at_our_server():

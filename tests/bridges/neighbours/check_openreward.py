@@ -11,7 +11,8 @@ from plaudit.bridges.sessions import EnvironmentSessions
 from plaudit.plugins.loading import load_plugin
 from plaudit.scoring.web import WebLimits
 from pydantic import BaseModel
-from serving import served, served_asgi
+from serving import served
+from serving_asgi import served_asgi
 
 
 def test_its_client_plays_an_episode_at_our_server():
