@@ -96,8 +96,9 @@ class Script:
             self.before(request.index)
             text = self.tokenizer.decode(list(request.prompt_ids))
             ids = self.tokenizer(text=self.say(text, request.index) + "<|im_end|>")["input_ids"]
-            cut = len(ids) > sampling.max_new_tokens
-            ids = tuple(ids[: sampling.max_new_tokens])
+            most = request.limit(sampling.max_new_tokens)
+            cut = len(ids) > most
+            ids = tuple(ids[:most])
             yield Generated(request.index, ids, (-0.5,) * len(ids), "length" if cut else "stop")
 
     def close(self) -> None:

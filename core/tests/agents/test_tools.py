@@ -300,3 +300,30 @@ def test_prompts_must_be_conversations_and_the_template_must_carry_tools(tmp_pat
 def test_a_policy_that_cannot_be_is_refused(wrong):
     with pytest.raises(UsageError, match=f"tool 'add': .*{next(iter(wrong))}"):
         ToolSpec(add, **wrong)
+
+
+def test_a_task_has_a_budget_of_its_own(tmp_path):
+    keep = Keep()
+    rows = chat_rows(2, task=["short", "long"])
+    trainer = make_trainer(
+        tmp_path, once(lambda index: "y" * 20 + call("add", a=1, b=2)), rows=rows, reward_funcs=keep, tools=[add],
+        task_max_completion_length={"short": 90}, max_completion_length=200,
+    )  # fmt: skip
+    trainer.train()
+    lengths = dict(zip(keep.seen[0]["task"], map(len, keep.seen[0]["completion_ids"]), strict=True))
+    log = trainer.state.log_history[0]
+    turns = {
+        task: [message["role"] for message in one]
+        for task, one in zip(keep.seen[0]["task"], keep.seen[0]["completions"], strict=True)
+    }
+    assert turns == {"short": ["assistant"], "long": ["assistant", "tool", "assistant"]}
+    assert lengths["short"] <= 90 < lengths["long"]
+    assert log["tasks/short/completions/clipped_ratio"] == log["tasks/long/completions/clipped_ratio"] == 0
+    trainer = make_trainer(
+        tmp_path, lambda text, index: "y" * 300, rows=rows, reward_funcs=keep, tools=[add],
+        task_max_completion_length={"short": 90}, max_completion_length=200,
+    )  # fmt: skip
+    trainer.train()
+    lengths = dict(zip(keep.seen[1]["task"], map(len, keep.seen[1]["completion_ids"]), strict=True))
+    assert lengths == {"short": 90, "long": 200}
+    assert trainer.state.log_history[0]["tasks/short/completions/clipped_ratio"] == 1

@@ -22,7 +22,9 @@ def test_greedy_is_that_of_generate(tiny_model, requests_of, variant):
     done = written(model, requests_of(PROMPTS), max_new_tokens=12, temperature=0)
     for place, prompt in enumerate(PROMPTS):
         ids = torch.tensor([prompt])
-        expected = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12)
+        expected = model.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12
+        )
         assert done[place].completion_ids == tuple(expected[0, len(prompt) :].tolist())
         assert done[place].finish_reason == ("stop" if done[place].completion_ids[-1] == 1 else "length")
 
@@ -90,3 +92,16 @@ def test_bad_requests_and_settings_are_refused(tiny_model):
         ContinuousBatchingGenerator(model, options={"page_sise": 16})
     with pytest.raises(UsageError, match="'seed' is set by the generator"):
         ContinuousBatchingGenerator(model, options={"seed": 16})
+
+
+def test_each_request_may_have_a_limit_of_its_own(tiny_model):
+    model, limits = tiny_model("qwen3"), [1, 3, None, 20]
+    requests = [Request(i, p, max_new_tokens=limit) for i, (p, limit) in enumerate(zip(PROMPTS, limits, strict=True))]
+    whole = written(model, [Request(i, p) for i, p in enumerate(PROMPTS)], max_new_tokens=6, temperature=0)
+    done = written(model, requests, max_new_tokens=6, temperature=0)
+    assert [done[i].completion_ids for i in range(4)] == [
+        whole[i].completion_ids[: limit or 6] for i, limit in enumerate(limits)
+    ]
+    for one in done.values():
+        assert one.finish_reason == ("stop" if one.completion_ids[-1] == 1 else "length")
+    assert done[0].finish_reason == "length"

@@ -1,5 +1,8 @@
 """Greedy completions are token for token those of `generate()`, for every shape of model and both decoders."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from plaudit.rollout.folding import covered
 from plaudit.rollout.protocol import SamplingOptions
@@ -96,3 +99,21 @@ def test_do_sample_false_is_greedy(tiny_model, requests_of):
     model = tiny_model("llama")
     sampling = SamplingOptions(max_new_tokens=24, temperature=0.7, top_k=3, generation_kwargs={"do_sample": False})
     assert ours(model, requests_of(PROMPTS), sampling) == ours(model, requests_of(PROMPTS))
+
+
+@pytest.mark.parametrize("room", [None, 70])
+@pytest.mark.parametrize("name", ["qwen3", "gemma3_sliding"])
+def test_each_request_may_have_a_limit_of_its_own(tiny_model, requests_of, name, room):
+    model = tiny_model(name)
+    whole = ours(model, requests_of(PROMPTS))
+    limits = [1, 3, None, 50, 7, len(whole[5].completion_ids)]
+    requests = [replace(one, max_new_tokens=limit) for one, limit in zip(requests_of(PROMPTS), limits, strict=True)]
+    generated = TransformersGenerator(model, max_cache_tokens=room).generate(requests, GREEDY)
+    done = {one.index: one for one in generated}
+    for index, limit in enumerate(limits):
+        ids = whole[index].completion_ids
+        kept = ids[: 24 if limit is None else limit]
+        assert done[index].completion_ids == kept
+        assert done[index].logprobs == pytest.approx(whole[index].logprobs[: len(kept)], abs=1e-4)
+        assert done[index].finish_reason == (whole[index].finish_reason if kept == ids else "length")
+    assert len({len(one.completion_ids) for one in done.values()}) >= 3

@@ -469,3 +469,14 @@ def eventually(holds, seconds=20.0):
             return True
         time.sleep(0.05)
     return False
+
+
+def test_each_request_may_have_a_limit_of_its_own(servers, connect):
+    (server,) = servers()
+    generator = connect([server])
+    generator.refresh(0)
+    limits = [2, None, 100]
+    sampling = SamplingOptions(max_new_tokens=6, generation_kwargs={"min_new_tokens": 4})
+    list(generator.generate([Request(i, (10 + i,), max_new_tokens=limit) for i, limit in enumerate(limits)], sampling))
+    bodies = sorted(server.bodies, key=lambda body: body["prompt"])
+    assert [(body["min_tokens"], body["max_tokens"]) for body in bodies] == [(2, 2), (4, 6), (4, 6)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from ..types import Rollout, Row
 from .agents import EMPTY_PROMPT, Agents
 from .prompts import PromptCodec
 from .ranks import Ranks
+from .tasks import completion_limit
 from .writing import Assignment
 
 if TYPE_CHECKING:
@@ -36,11 +37,20 @@ _log = logging.getLogger("plaudit.rollout")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens of a completion, tokens that the model sees at once (None = not known), rounds of tools (None = any)."""
+    """Tokens of a completion, tokens that the model sees at once (None = not known), rounds of tools (None = any).
+
+    `tasks`: tokens of a completion of one task, where that is less.
+    """
 
     completion: int
     context: int | None
     rounds: int | None
+    tasks: Mapping[str, int] | None = None
+
+    def budget(self, row: Row) -> int:
+        """Tokens of a completion of this row."""
+        own = completion_limit(row.columns, self.tasks)
+        return self.completion if own is None else min(self.completion, own)
 
 
 @dataclass(slots=True, eq=False)
@@ -152,7 +162,7 @@ class AgentWriter:
             chat=chat,
             tools=self.agents.tools_of(kind),
             prompt_ids=chat.prompt_ids(prompt),
-            budget=self.limits.completion,
+            budget=self.limits.budget(row),
             context=self.limits.context,
             environment=None if start is None else start.environment,
         )
@@ -209,7 +219,9 @@ def agent_writer(
         chats=chats,
         jobs=scorer.jobs("agents", threads=THREADS),
         ranks=ranks,
-        limits=Limits(args.max_completion_length, context, args.max_tool_calling_iterations),
+        limits=Limits(
+            args.max_completion_length, context, args.max_tool_calling_iterations, args.task_max_completion_length
+        ),
         seed=args.seed,
         end_ids=tuple(sorted(ends)) if ends > known else (),
     )

@@ -86,7 +86,7 @@ def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: R
     if agents.rollout_func is not None:
         ends = end_tokens(model, tokenizer, ExtraOptions()) | {tokenizer.pad_token_id}
         return FunctionWriter(codec, generator, agents.rollout_func, agents.trainer, frozenset(ends))
-    return SingleTurnWriter(codec, generator)
+    return SingleTurnWriter(codec, generator, args.task_max_completion_length)
 
 
 def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:

@@ -28,6 +28,7 @@ class GRPOConfig(LoggingFields, LossFields, VLLMFields, GenerationFields, ModelF
         "transformers_continuous_batching_config",
         "generation_kwargs",
         "chat_template_kwargs",
+        "task_max_completion_length",
     ]
 
     def __new__(cls, *args: Any, **values: Any) -> GRPOConfig:

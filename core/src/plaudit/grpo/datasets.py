@@ -96,6 +96,13 @@ def _labelled(train: Any, evaluation: Any) -> Iterator[tuple[str, Any]]:
             yield (f"eval_dataset[{name!r}]" if name else "eval_dataset"), dataset
 
 
+def column_of(dataset: Any, name: str) -> list[Any]:
+    """The values of a column, None where a row has none. Not for streams."""
+    if hasattr(dataset, "column_names"):
+        return list(dataset[name]) if name in dataset.column_names else []
+    return [row.get(name) for row in dataset]
+
+
 def column_names(dataset: Any) -> tuple[str, ...]:
     """The columns of a dataset; of a list of dicts or a stream that does not name them, those of its first row."""
     named = getattr(dataset, "column_names", None)

@@ -31,5 +31,25 @@ def dynamic_sampling_takes_rows_in_order(config: Any) -> str | None:
     return f"dynamic_sampling replaces prompts by those that follow in order, but {what} draws them; use one of them."
 
 
-GENERATION_ERRORS = (one_engine_generates, dynamic_sampling_is_in_step, dynamic_sampling_takes_rows_in_order)
+def tasks_fit_in_the_limit(config: Any) -> str | None:
+    limits = config.task_max_completion_length
+    if limits is None:
+        return None
+    if not isinstance(limits, dict) or not limits:
+        return f"task_max_completion_length is {limits!r}; it must be a dict from a task's name to tokens, or None."
+    for task, tokens in limits.items():
+        if not isinstance(tokens, int) or isinstance(tokens, bool) or not 1 <= tokens <= config.max_completion_length:
+            return (
+                f"task_max_completion_length of task {task!r} is {tokens!r}; it must be a whole number of tokens, from "
+                f"1 to max_completion_length ({config.max_completion_length})."
+            )
+    return None
+
+
+GENERATION_ERRORS = (
+    one_engine_generates,
+    dynamic_sampling_is_in_step,
+    dynamic_sampling_takes_rows_in_order,
+    tasks_fit_in_the_limit,
+)
 """Each says what is wrong and what to do, or None."""

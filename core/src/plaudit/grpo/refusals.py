@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
+from .datasets import column_of
 from .sharding import decodes_in_step
+from .streams import streams
+from .tasks import TASK_COLUMN
 
 
 def refuse_parallelism(trainer: Any) -> None:
@@ -43,6 +47,28 @@ def check_groups(args: Any, scorer: Any) -> None:
             f"reward {wanting[0]!r} scores whole groups of num_generations ({args.num_generations}), but a rank writes "
             f"{rollouts} rollouts (per_device_train_batch_size x steps_per_generation); make that a multiple"
         )
+
+
+def check_task_limits(args: Any, agents: Any, train: Any, evaluation: Any) -> None:
+    """Raise UsageError when a task's max_completion_length would be ignored. Streams are not read for it."""
+    limits = args.task_max_completion_length
+    if limits is None:
+        return
+    if agents.rollout_func is not None:
+        raise UsageError(
+            "rollout_func writes whole rollouts, so task_max_completion_length is its matter; leave it out"
+        )
+    datasets = [train, *(evaluation.values() if isinstance(evaluation, Mapping) else [evaluation])]
+    read = [dataset for dataset in datasets if dataset is not None]
+    if any(streams(dataset) for dataset in read):
+        return
+    tasks = {task for dataset in read for task in column_of(dataset, TASK_COLUMN)}
+    for name in limits:
+        if name not in tasks:
+            raise UsageError(
+                f"task_max_completion_length names the task {name!r}, which no row has in its column {TASK_COLUMN!r} "
+                f"(there: {', '.join(sorted(map(repr, tasks - {None}))) or 'no task'})"
+            )
 
 
 def check_rewards(reward_funcs: Any) -> None:

@@ -15,7 +15,7 @@ from .moving_reference import check_moving_reference
 from .precise_head import cast_head
 from .quantization import check_optimizer, check_trainable, is_quantized, model_options, prepare_quantized
 from .reference_model import copy_adapter
-from .refusals import check_rewards
+from .refusals import check_rewards, check_task_limits
 from .reward_models import prepare_models, with_models
 from .seeing import check_seeing
 
@@ -45,6 +45,7 @@ def check_inputs(
     args.accelerator_config.dispatch_batches = False
     check_datasets(train_dataset, eval_dataset, agents.checkable(specs), max_steps=args.max_steps)
     check_choice(args, train_dataset)
+    check_task_limits(args, agents, train_dataset, eval_dataset)
     prepare_models(specs)
     return specs, train_dataset, eval_dataset
 

@@ -22,6 +22,11 @@ def task_of(columns: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def completion_limit(columns: Mapping[str, Any], limits: Mapping[str, int] | None) -> int | None:
+    """Most tokens of a completion of this row, by its task; None = as many as any may have."""
+    return (limits or {}).get(task_of(columns) or "")
+
+
 def task_metrics(
     tasks: Sequence[str | None],
     advantages: Advantages,

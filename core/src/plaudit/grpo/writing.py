@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
 from ..types import Rollout, Row
 from .prompts import Prepared, PromptCodec
+from .tasks import completion_limit
 
 Mode = Literal["train", "eval"]
 
@@ -65,17 +66,23 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SingleTurnWriter:
-    """One completion for each row, by a generator."""
+    """One completion for each row, by a generator. `task_limits`: most tokens of a task's completions."""
 
     codec: PromptCodec
     generator: Generator
+    task_limits: Mapping[str, int] | None = None
     late_columns: ClassVar[bool] = False
 
     def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         """Generate, handing over each rollout as soon as its last token is there."""
         self.generator.refresh(work.step)
         prompts = self.codec.prepare(work.rows)
-        requests = [Request(index, prompt.ids, media=prompt.media) for index, prompt in enumerate(prompts)]
+        requests = [
+            Request(
+                index, prompt.ids, media=prompt.media, max_new_tokens=completion_limit(row.columns, self.task_limits)
+            )
+            for index, (row, prompt) in enumerate(zip(work.rows, prompts, strict=True))
+        ]
         rollouts: dict[int, Rollout] = {}
         for made in self.generator.generate(requests, work.sampling):
             rollouts[made.index] = self._rollout(work.rows[made.index], prompts[made.index], made)

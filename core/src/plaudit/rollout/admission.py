@@ -18,15 +18,25 @@ class WaitingList:
     """
 
     def __init__(self, requests: Sequence[Request], *, limit: int, max_cache_tokens: int) -> None:
-        """`limit`: most tokens of a completion. `max_cache_tokens`: tokens in the cache at a time."""
+        """`limit`: most tokens of a completion, unless a request asks for less.
+
+        `max_cache_tokens`: tokens in the cache at a time.
+        """
         self._room = max_cache_tokens
-        self._longest = [len(request.prompt_ids) + limit for request in requests]
+        self._prompts = [len(request.prompt_ids) for request in requests]
+        self._limits = [request.limit(limit) for request in requests]
         self._waiting = list(range(len(requests)))
-        if len(requests) * max(self._longest, default=0) > max_cache_tokens:
+        if len(requests) * self._longest() > max_cache_tokens:
             first: dict[tuple[int, ...], int] = {}
             for place, request in enumerate(requests):
                 first.setdefault(request.prompt_ids, place)
-            self._waiting.sort(key=lambda place: (-self._longest[place], first[requests[place].prompt_ids]))
+            self._waiting.sort(
+                key=lambda place: (
+                    -self._prompts[place] - self._limits[place],
+                    -self._prompts[place],
+                    first[requests[place].prompt_ids],
+                )
+            )
 
     def __len__(self) -> int:
         """Requests that have not begun."""
@@ -40,10 +50,14 @@ class WaitingList:
         """
         if not self._waiting or 2 * in_use > self._room:
             return []
-        longest = max(self._longest[place] for place in self._waiting)
-        count = (self._room - in_use) // longest or (in_use == 0)
+        count = (self._room - in_use) // self._longest() or (in_use == 0)
         admitted, self._waiting = self._waiting[:count], self._waiting[count:]
         return admitted
+
+    def _longest(self) -> int:
+        """Tokens that a row may come to take: prompts are padded to the longest beside them."""
+        prompt = max((self._prompts[place] for place in self._waiting), default=0)
+        return prompt + max((self._limits[place] for place in self._waiting), default=0)
 
 
 def cache_tokens_in_memory(model: Any) -> int:

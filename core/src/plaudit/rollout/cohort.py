@@ -33,16 +33,16 @@ class Cohort:
         limit: int,
     ) -> None:
         """`places`: where the requests stand among all of the call. `make_decoder` takes the tokens of the longest row
-        that may come. `limit`: most tokens of a completion.
+        that may come. `limit`: most tokens of a completion, unless a request asks for less.
         """
-        self._longest = max(len(request.prompt_ids) for request in requests) + limit
+        self._limits = [request.limit(limit) for request in requests]
+        self._longest = max(len(request.prompt_ids) for request in requests) + max(self._limits)
         self._requests = requests
         self._call_places = places
         self._make_decoder = make_decoder
         self._decoder: Decoder | None = None
         self._choose = choose
         self._finish = finish
-        self._limit = limit
         self._steps = 0
 
     def __len__(self) -> int:
@@ -75,6 +75,9 @@ class Cohort:
         self._decoder.select(groups)
         self._rows = torch.arange(count, device=logits.device)  # (W,): which request each row is
         self._live = torch.ones(count, dtype=torch.bool, device=logits.device)  # (W,)
+        self._last = torch.tensor(
+            self._limits, device=logits.device
+        )  # (W,): the step that a row ends with at the latest
         self._written = self._rows.new_zeros(COLUMNS, count)  # (columns, W), a row each step
         self._logprobs = logits.new_zeros(COLUMNS, count, dtype=torch.float32)
         places = torch.tensor(self._call_places, device=logits.device)
@@ -88,7 +91,7 @@ class Cohort:
             self._make_columns()
         self._written[column], self._logprobs[column] = tokens, logprobs
         ended = self._finish(self._written[: self._steps])
-        finished = self._live if self._steps == self._limit else ended & self._live
+        finished = (ended | (self._last <= self._steps)) & self._live
         slots = finished.nonzero().flatten()
         if not len(slots):
             return []
@@ -115,7 +118,7 @@ class Cohort:
         assert self._decoder is not None
         self._decoder.select(slots)
         self._choosing.select(slots)
-        self._rows, self._live = self._rows[slots], self._live[slots]
+        self._rows, self._live, self._last = self._rows[slots], self._live[slots], self._last[slots]
         self._written, self._logprobs = (table.index_select(1, slots) for table in (self._written, self._logprobs))
 
     def _make_columns(self) -> None:

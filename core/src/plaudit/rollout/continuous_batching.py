@@ -97,7 +97,8 @@ class ContinuousBatchingGenerator:
             )
             # Given before it starts, so that the same requests make the same batches.
             for place, request in enumerate(requests):
-                engine.add_request(list(request.prompt_ids), request_id=str(place))
+                limit = request.limit(sampling.max_new_tokens)
+                engine.add_request(list(request.prompt_ids), request_id=str(place), max_new_tokens=limit)
             engine.start()
             finished = False
             try:

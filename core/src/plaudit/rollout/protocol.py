@@ -64,13 +64,19 @@ class Request:
     """One completion to write. `index` names it in the answer; equal `prompt_ids` are computed once.
 
     `seed`: random numbers of its own, so that it is written the same whatever else is; None draws with the others.
-    `media`: the prompt's images; prompts are equal if these are the same too.
+    `media`: the prompt's images; prompts are equal if these are the same too. `max_new_tokens`: most tokens of this
+    completion, where that is less than the sampling's; None = the sampling's.
     """
 
     index: int
     prompt_ids: tuple[int, ...]
     seed: int | None = None
     media: Media | None = None
+    max_new_tokens: int | None = None
+
+    def limit(self, most: int) -> int:
+        """Most tokens of its completion, where others may have `most`."""
+        return most if self.max_new_tokens is None else min(most, self.max_new_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageError
@@ -109,7 +110,7 @@ class ColocatedGenerator:
         torch.distributed.all_gather_object(shared, (list(requests), drawn), group=group.cpu_group)
         everyone, own = [request for share, _ in shared for request in share], group.rank_in_group
         before = sum(len(share) for share, _ in shared[:own])
-        numbered = [Request(place, request.prompt_ids, request.seed) for place, request in enumerate(everyone)]
+        numbered = [replace(request, index=place) for place, request in enumerate(everyone)]
         for made in self._run(numbered, arguments, shared[0][1]):
             if 0 <= made.index - before < len(requests):
                 index = requests[made.index - before].index
@@ -134,7 +135,7 @@ class ColocatedGenerator:
             own = request.seed if request.seed is not None else None if seed is None else (seed + place) % MOST_SEEDS
             name = str(next(self._names))
             with _refusals_as_usage_errors():
-                parameters = SamplingParams(**chosen, seed=own)
+                parameters = SamplingParams(**chosen | _lengths(request, chosen), seed=own)
                 self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, parameters)
             waiting[name] = request.index
         return waiting
@@ -193,6 +194,12 @@ class ColocatedGenerator:
         if self._asleep:
             self._engine.wake_up()
             self._asleep, self._empty = False, True
+
+
+def _lengths(request: Request, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Fewest and most tokens of a completion."""
+    most = request.limit(chosen["max_tokens"])
+    return {"max_tokens": most, "min_tokens": min(chosen["min_tokens"], most)}
 
 
 @contextlib.contextmanager

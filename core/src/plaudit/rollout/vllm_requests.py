@@ -42,7 +42,7 @@ def completion_bodies(
     bodies = []
     for request, seed in zip(requests, _seeds(requests, resolved), strict=True):
         body = {**common, "prompt": list(request.prompt_ids)}
-        body["max_tokens"] = min(common["max_tokens"], _room(request, max_length))
+        body["max_tokens"] = request.limit(min(common["max_tokens"], _room(request, max_length)))
         body["min_tokens"] = min(common["min_tokens"], body["max_tokens"])
         bodies.append(body if seed is None else {**body, "seed": seed})
     return bodies

@@ -41,6 +41,9 @@ def config_values(run: RunFile) -> dict[str, Any]:
     switches = {"fsdp"} if isinstance(given.get("fsdp"), bool) else set()
     check_fields({name: value for name, value in given.items() if name not in switches}, GRPOConfig, "config")
     values = {**_DEFAULTS, **given, "output_dir": run.output_dir}
+    limits = {t.name: t.max_completion_length for t in run.tasks if t.max_completion_length is not None}
+    if limits:
+        values["task_max_completion_length"] = limits
     if run.model.model_init_kwargs or run.model.revision:
         revision = {"revision": run.model.revision} if run.model.revision else {}
         values["model_init_kwargs"] = {**run.model.model_init_kwargs, **revision}

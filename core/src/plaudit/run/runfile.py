@@ -17,6 +17,15 @@ from plaudit.run.stages import check_stages
 from plaudit.run.typecheck import closest, show
 
 
+_PLACES = {
+    "output_dir": "output_dir",
+    "model_init_kwargs": "model.model_init_kwargs",
+    "reward_weights": "reward.N.weight",
+    "task_max_completion_length": "task.N.max_completion_length",
+}
+"""Fields of `[config]` that a run file says elsewhere."""
+
+
 def load_run_file(path: str | Path, assignments: Iterable[str] = ()) -> RunFile:
     """The run that the TOML file at `path` describes, with `--set` assignments applied. Raises UsageError."""
     source = Path(path)
@@ -50,11 +59,8 @@ def parse_run(table: Mapping[str, Any]) -> RunFile:
         raise UsageError(f"task_temperature = {run.task_temperature}: expected above 0, and no ratio on a [[task]]")
     if run.eval.temperature < 0:
         raise UsageError(f"eval.temperature = {run.eval.temperature}: expected 0 (greedy) or more")
-    for key in ("output_dir", "model_init_kwargs", "reward_weights"):
+    for key, place in _PLACES.items():
         if key in run.config or any(key in stage.config for stage in run.stages):
-            place = {"output_dir": "output_dir", "model_init_kwargs": "model.model_init_kwargs"}.get(
-                key, "reward.N.weight"
-            )
             raise UsageError(f"config.{key}: say it as {place} instead, so that it stands in one place")
     return run
 

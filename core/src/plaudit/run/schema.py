@@ -115,6 +115,7 @@ class TaskSection:
     """`[[task]]`: rows with rewards of their own. `ratio` is its share of the rows, relative to the other tasks.
 
     `data` may be missing where its environment makes the tasks up; it then needs a `ratio` among other tasks.
+    `max_completion_length`: most tokens of its completions, where that is less than the configuration's.
     """
 
     name: str
@@ -122,6 +123,7 @@ class TaskSection:
     environment: EnvironmentSection | None = None
     rewards: tuple[RewardSection, ...] = field(default=(), metadata={"key": "reward"})
     ratio: float | None = None
+    max_completion_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,11 @@ class AgentLoop:
         by_index = {dialogue.index: dialogue for dialogue in live}
         answered: queue.SimpleQueue[Turn] = queue.SimpleQueue()
         turns: list[Turn] = []
-        limit = min(max((dialogue.remaining for dialogue in live), default=1), sampling.max_new_tokens)
-        requests = [Request(dialogue.index, dialogue.context_ids) for dialogue in live]
+        requests = [
+            Request(dialogue.index, dialogue.context_ids, max_new_tokens=dialogue.remaining) for dialogue in live
+        ]
         try:
-            for made in self.generator.generate(requests, replace(sampling, max_new_tokens=limit)):
+            for made in self.generator.generate(requests, sampling):
                 dialogue = by_index.pop(made.index)
                 calls = dialogue.add_turn(made)
                 if not calls or (self.max_rounds is not None and dialogue.rounds >= self.max_rounds):
