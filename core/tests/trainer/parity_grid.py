@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 from side_by_side import compared_names, run_plaudit, run_trl
-
-from conftest import make_model, make_tokenizer
+from tiny_policy import make_model, make_tokenizer
 
 FEATURES = {
     "default": {},

@@ -18,8 +18,8 @@ from plaudit.grpo import packing
 from plaudit.rollout.protocol import Generated
 from plaudit.scoring.spec import reward_specs
 from side_by_side import in_order, run_plaudit, use_generator
+from tiny_policy import make_model, make_tokenizer
 
-from conftest import make_model, make_tokenizer
 from runs import ROWS, make_trainer
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

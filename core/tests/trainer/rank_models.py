@@ -12,8 +12,8 @@ import torch
 from seeing import make_seeing, rows
 from test_moe import make_experts
 from test_reward_models import make_classifier
+from tiny_policy import make_tokenizer
 
-from conftest import make_tokenizer
 from runs import make_trainer
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

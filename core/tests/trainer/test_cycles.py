@@ -65,8 +65,7 @@ def test_padding_to_a_multiple_changes_no_loss(multiple, tmp_path):
 def test_several_evaluation_sets(tmp_path):
     from datasets import Dataset
     from plaudit.grpo import GRPOConfig, GRPOTrainer
-
-    from conftest import make_model, make_tokenizer
+    from tiny_policy import make_model, make_tokenizer
 
     args = GRPOConfig(
         str(tmp_path),

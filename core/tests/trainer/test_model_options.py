@@ -12,8 +12,8 @@ from plaudit.grpo.batch import Experience, collate
 from plaudit.grpo.logprobs import TokenScorer
 from plaudit.grpo.models import load_model
 from plaudit.grpo.precise_head import cast_head
+from tiny_policy import make_model, make_tokenizer
 
-from conftest import make_model, make_tokenizer
 from runs import make_trainer, metrics_of
 
 ROWS = [Experience((3, 4, 5), (6, 7, 8, 1), (1, 1, 1, 1)), Experience((9,), (10, 1), (1, 1))]

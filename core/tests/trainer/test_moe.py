@@ -8,8 +8,8 @@ import pytest
 import torch
 from plaudit.errors import UsageError
 from side_by_side import differences, run_plaudit, run_trl
+from tiny_policy import ALPHABET, make_tokenizer
 
-from conftest import ALPHABET, make_tokenizer
 from runs import make_trainer, metrics_of
 
 SHAPE = {

@@ -6,9 +6,9 @@ import pytest
 import torch
 from plaudit.errors import UsageError
 from plaudit.grpo.reward_models import names_model
+from tiny_policy import ALPHABET, make_model, make_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 
-from conftest import ALPHABET, make_model, make_tokenizer
 from runs import ROWS, count_digits, make_trainer, metrics_of
 
 CHAT_ROWS = [

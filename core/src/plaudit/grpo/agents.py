@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -164,8 +165,7 @@ def plan_agents(tools: Any = None, environment_factory: Any = None, rollout_func
     if rollout_func is not None:
         if tools or environment_factory is not None:
             raise UsageError("rollout_func writes whole rollouts; leave tools and environment_factory out")
-        if not callable(rollout_func):
-            raise UsageError(f"rollout_func is a {type(rollout_func).__name__}; expected a function (prompts, trainer)")
+        _check_rollout_func(rollout_func)
         return Agents(rollout_func=rollout_func)
     agents = Agents(standalone_tools([tool_spec_of(tool) for tool in tools or ()]))
     weakref.finalize(agents, close_probes, agents.probes)
@@ -176,6 +176,21 @@ def plan_agents(tools: Any = None, environment_factory: Any = None, rollout_func
         raise UsageError("environment_factory is empty; give at least one environment, or leave it out")
     agents.kinds = {name: None if given is None else _probed(agents, name, given) for name, given in named.items()}
     return agents
+
+
+def _check_rollout_func(rollout_func: Any) -> None:
+    if not callable(rollout_func):
+        raise UsageError(f"rollout_func is a {type(rollout_func).__name__}; expected a function (prompts, trainer)")
+    try:
+        signature = inspect.signature(rollout_func)
+    except ValueError:  # some functions that are not written in Python have none
+        return
+    try:
+        signature.bind([], None)
+    except TypeError:
+        raise UsageError(
+            f"rollout_func takes {signature}, but it is called with two arguments, (prompts, trainer); make it so"
+        ) from None
 
 
 def _probed(agents: Agents, name: str | None, given: Any) -> EnvironmentKind:
