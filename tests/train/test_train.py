@@ -141,6 +141,8 @@ def test_locked_refuses_what_has_changed_and_says_what(train, run_folder, capsys
     assert train("--locked", "--overwrite", "config.max_steps=1") == 0
     assert train("--locked", "--overwrite", "config.seed=7") == 2
     assert "seed: 42 -> 7" in capsys.readouterr().err
+    assert train("--locked", "--overwrite", "data.options={size = 40}", "config.max_steps=1") == 2
+    assert "dataset 'quickstart:addition': its options changed" in capsys.readouterr().err
 
 
 def test_adapters_are_trained_when_asked(train, run_folder, capsys):

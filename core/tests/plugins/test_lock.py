@@ -134,3 +134,70 @@ def test_what_is_no_lock(tmp_path: Path, content: str | None, says: str) -> None
         path.write_text(content)
     with pytest.raises(UsageError, match=says):
         Lock.read(path)
+
+
+PARTS = {
+    "parts_pkg/__init__": "",
+    "parts_pkg/all": """
+        class Game:
+            def __init__(self, size: int = 3): self.size = size
+            def reset(self, **row): return None
+            def look(self) -> str: "Look."
+        def rows(split: str = "train", count: int = 2): return [{"prompt": str(n)} for n in range(count)]
+        def weights(): return "/nowhere"
+        def tool(x: int) -> int: return x
+    """,
+}
+PARTS_ENTRIES = {
+    "plaudit.environments": {"game": "parts_pkg.all:Game"},
+    "plaudit.datasets": {"numbers": "parts_pkg.all:rows"},
+    "plaudit.models": {"small": "parts_pkg.all:weights"},
+}
+
+
+def parts_of(**tables: object) -> Lock:
+    from plaudit.run.locking import locked_parts
+    from plaudit.run.runfile import parse_run
+
+    run = {
+        "output_dir": "o", "model": {"path": "small"}, "data": {"name": "numbers", "options": {"count": 4}},
+        "environment": [{"name": "game", "options": {"size": 4}}], "tools": ["parts_pkg.all:tool"],
+        **tables,
+    }  # fmt: skip
+    run = {key: value for key, value in run.items() if value is not None}
+    return Lock.of([], locked_parts(parse_run(run)))
+
+
+def test_environments_datasets_models_and_tools_are_locked(installed, tmp_path: Path) -> None:
+    folder = installed("parts-pkg", "1.0", PARTS_ENTRIES, PARTS)
+    lock = parts_of()
+    assert [(part.kind, part.name, part.distribution, part.version) for part in lock.components] == [
+        ("model", "small", "parts-pkg", "1.0"), ("dataset", "numbers", "parts-pkg", "1.0"),
+        ("environment", "game", "parts-pkg", "1.0"), ("tool", "parts_pkg.all:tool", None, None),
+    ]  # fmt: skip
+    assert {part.files for part in lock.components} == {package_hash("parts_pkg.all")}
+    path = tmp_path / "plaudit.lock"
+    lock.write(path)
+    assert Lock.read(path) == lock
+    require_locked(path, parts_of())
+    changed = parts_of(environment=[{"name": "game"}], data={"name": "numbers"}, tools=[])
+    assert lock.drift_to(changed) == [
+        "tool 'parts_pkg.all:tool' is gone", "dataset 'numbers': its options changed",
+        "environment 'game': its options changed",
+    ]  # fmt: skip
+    (folder / "parts_pkg" / "board.txt").write_text("x")
+    with pytest.raises(UsageError, match=r"(?s)model 'small': its files changed.*dataset 'numbers': its files changed"):
+        require_locked(path, parts_of())
+    installed("parts-pkg", "1.1", PARTS_ENTRIES, PARTS)
+    assert "environment 'game': version 1.0 -> 1.1" in lock.drift_to(parts_of())
+
+
+def test_what_is_no_plugin_is_not_locked_and_one_name_may_come_with_two_options(installed, tmp_path: Path) -> None:
+    installed("parts-pkg", "1.0", PARTS_ENTRIES, PARTS)
+    tasks = [
+        {"name": name, "ratio": 1, "data": {"path": "x.jsonl"}, "environment": {"name": "game", "options": options}}
+        for name, options in (("a", {"size": 4}), ("b", {"size": 4}), ("c", {"size": 5}))
+    ]
+    lock = parts_of(data=None, environment=[], tools=[], task=tasks, model={"path": str(tmp_path)})
+    assert [part.label for part in lock.components] == ["environment 'game'", "environment 'game of task c'"]
+    assert lock.components[0].options != lock.components[1].options

@@ -2,6 +2,7 @@
 
 import pytest
 from plaudit import UsageError
+
 from runs import ROWS, make_trainer
 
 TASKS = [{**row, "task": "short" if place % 2 else "long"} for place, row in enumerate(ROWS)]

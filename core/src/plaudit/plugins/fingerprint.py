@@ -26,15 +26,18 @@ def source_hash(component: Component) -> str | None:
     The same for an editable install and for the wheel built from it. None for a served reward, and for a closure or
     other live object: no source fixes what it does.
     """
-    if component.reference is None:
-        return None
-    reference = Reference.parse(component.reference)
+    return None if component.reference is None else hash_of_source(component.target, component.reference)
+
+
+def hash_of_source(target: Any, text: str) -> str | None:
+    """The same, of the object that the reference `text` leads to."""
+    reference = Reference.parse(text)
     if reference.url is not None:
         return None
     if reference.path is not None:
         path = Path(reference.path)
         return hash_files(path.parent, [path])
-    module = getattr(inspect.getmodule(_definition(component)), "__name__", None)
+    module = getattr(inspect.getmodule(_definition(target)), "__name__", None)
     return package_hash(module) if module else None
 
 
@@ -109,15 +112,14 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
-def _definition(component: Component) -> Any:
+def _definition(target: Any) -> Any:
     """The function or class that the author wrote, out of the partial and the bound method around it."""
-    target: Any = component.target
     while isinstance(target, functools.partial):
         target = target.func
     owner = getattr(target, "__self__", None)
     if owner is not None:
         return type(owner)
-    return inspect.unwrap(target) if inspect.isroutine(target) else type(target)
+    return inspect.unwrap(target) if inspect.isroutine(target) or inspect.isclass(target) else type(target)
 
 
 def _counts(path: Path, root: Path) -> bool:

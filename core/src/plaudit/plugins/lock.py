@@ -12,8 +12,11 @@ from typing import Any
 
 from plaudit.errors import UsageError
 from plaudit.plugins.component import Component
-from plaudit.plugins.fingerprint import installed_version, options_hash, source_hash
+from plaudit.plugins.declare import declaration_of
+from plaudit.plugins.fingerprint import hash_of_source, installed_version, options_hash, source_hash
+from plaudit.plugins.loading import REWARD_KINDS
 from plaudit.plugins.reference import Reference
+from plaudit.plugins.resolve import resolve
 
 LIBRARIES = ("plaudit", "plaudit-sandbox", "torch", "transformers", "accelerate", "datasets", "peft", "vllm", "numpy")
 FORMAT = 1
@@ -21,7 +24,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class LockedComponent:
-    """One component of a run. `files` and `options_hash` are SHA-256; `files` is None for a live object."""
+    """One component of a run. `files` and `options` are SHA-256; `files` is None for a live object."""
 
     name: str
     kind: str
@@ -31,6 +34,11 @@ class LockedComponent:
     declared_version: str | None
     files: str | None
     options: str
+
+    @property
+    def label(self) -> str:
+        """How messages call it; no two components of a run have the same."""
+        return f"'{self.name}'" if self.kind in REWARD_KINDS else f"{self.kind} '{self.name}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +51,13 @@ class Lock:
     python: str = ""
 
     @classmethod
-    def of(cls, components: Iterable[Component], *, seed: int | None = None) -> Lock:
-        """The lock of these components as they are installed now."""
+    def of(
+        cls, components: Iterable[Component], others: Iterable[LockedComponent] = (), *, seed: int | None = None
+    ) -> Lock:
+        """The lock of these components as they are installed now. `others`: what is no reward, locked already."""
         versions = {name: installed_version(name) for name in LIBRARIES}
         return cls(
-            components=tuple(_locked(component) for component in components),
+            components=(*(_locked(component) for component in components), *others),
             seed=seed,
             libraries={name: version for name, version in versions.items() if version is not None},
             python=platform.python_version(),
@@ -76,10 +86,10 @@ class Lock:
 
     def drift_to(self, now: Lock) -> list[str]:
         """What differs in `now`, a sentence each; empty when nothing does."""
-        before = {component.name: component for component in self.components}
-        after = {component.name: component for component in now.components}
-        lines = [f"'{name}' is new" for name in after if name not in before]
-        lines += [f"'{name}' is gone" for name in before if name not in after]
+        before = {component.label: component for component in self.components}
+        after = {component.label: component for component in now.components}
+        lines = [f"{name} is new" for name in after if name not in before]
+        lines += [f"{name} is gone" for name in before if name not in after]
         for name, old in before.items():
             if name in after:
                 lines += _changes(old, after[name])
@@ -100,6 +110,25 @@ def require_locked(path: Path, now: Lock) -> None:
     if drift:
         listed = "".join(f"\n  {line}" for line in drift)
         raise UsageError(f"--locked: this is not what {path} was made with:{listed}")
+
+
+def locked_plugin(kind: str, text: str, options: Mapping[str, Any], name: str | None = None) -> LockedComponent:
+    """An environment, dataset, model or tool as the reference `text` finds it now. Raises UsageError or PluginError.
+
+    `name`: what the run calls it, by default the reference.
+    """
+    found, origin = resolve(text, (kind,))
+    declared = declaration_of(found)
+    return LockedComponent(
+        name=name or _portable(text) or text,
+        kind=kind,
+        reference=_portable(origin.reference),
+        distribution=origin.distribution,
+        version=origin.version,
+        declared_version=declared.version if declared is not None else None,
+        files=hash_of_source(found, origin.reference) if origin.reference else None,
+        options=options_hash(options),
+    )
 
 
 def _locked(component: Component) -> LockedComponent:
@@ -124,15 +153,15 @@ def _portable(reference: str | None) -> str | None:
 def _changes(old: LockedComponent, new: LockedComponent) -> list[str]:
     lines = []
     if (old.kind, old.reference, old.distribution) != (new.kind, new.reference, new.distribution):
-        lines.append(f"'{old.name}': {_origin(old)} -> {_origin(new)}")
+        lines.append(f"{old.label}: {_origin(old)} -> {_origin(new)}")
     if old.version != new.version:
-        lines.append(f"'{old.name}': version {old.version} -> {new.version}")
+        lines.append(f"{old.label}: version {old.version} -> {new.version}")
     elif old.files != new.files:
-        lines.append(f"'{old.name}': its files changed (version {old.version or 'unversioned'})")
+        lines.append(f"{old.label}: its files changed (version {old.version or 'unversioned'})")
     if old.declared_version != new.declared_version:
-        lines.append(f"'{old.name}': declared version {old.declared_version} -> {new.declared_version}")
+        lines.append(f"{old.label}: declared version {old.declared_version} -> {new.declared_version}")
     if old.options != new.options:
-        lines.append(f"'{old.name}': its options changed")
+        lines.append(f"{old.label}: its options changed")
     return lines
 
 

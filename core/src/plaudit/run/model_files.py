@@ -68,6 +68,12 @@ def find_model(model: ModelSection) -> ModelFiles:
     return ModelFiles(path, tokenizer, getattr(text, "max_position_embeddings", None), names[0], processor)
 
 
+def comes_from_plugin(model: ModelSection) -> bool:
+    """Whether an installed plugin offers the model: no folder here has its name."""
+    here = model.path.startswith((".", "/", "~", "\\")) or Path(model.path).exists()
+    return not here and find(Reference.parse(model.path), ("model",)) is not None
+
+
 def _locate(model: ModelSection) -> str:
     path = Path(model.path).expanduser()
     if path.is_dir():
@@ -79,7 +85,7 @@ def _locate(model: ModelSection) -> str:
         )
     if model.path.startswith((".", "/", "~", "\\")):
         raise UsageError(f"model.path = '{model.path}': there is no such folder")
-    if find(Reference.parse(model.path), ("model",)):
+    if comes_from_plugin(model):
         return str(load_plugin("model", model.path)())
     return model.path
 

@@ -22,11 +22,16 @@ def load_records(data: DataSection, where: str, *, heldout: bool = False) -> Rec
         return _from_path(data.eval_path, "train", where)
     if data.path is not None:
         return _from_path(data.path, split, where)
-    name = str(data.name)
-    reference = Reference.parse(name)
-    if reference.path or reference.owner or find(reference, ("dataset",)):
-        return _from_plugin(data, name, split, where)
-    return _from_hub(data, name, split, where)
+    load = _from_plugin if comes_from_plugin(data) else _from_hub
+    return load(data, str(data.name), split, where)
+
+
+def comes_from_plugin(data: DataSection) -> bool:
+    """Whether the rows are those of a plugin, or of a function by reference."""
+    if data.name is None:
+        return False
+    reference = Reference.parse(data.name)
+    return bool(reference.path or reference.owner or find(reference, ("dataset",)))
 
 
 def _from_path(path: str, split: str, where: str) -> Records:

@@ -16,7 +16,6 @@ from plaudit.run.schema import DataSection, RewardSection, RunFile
 from plaudit.run.stages import check_stages
 from plaudit.run.typecheck import closest, show
 
-
 _PLACES = {
     "output_dir": "output_dir",
     "model_init_kwargs": "model.model_init_kwargs",

@@ -23,8 +23,8 @@ class GenerationFields:
     max_completion_length: int | None = option(512, "Most tokens of a completion.")
     task_max_completion_length: dict[str, Any] | str | None = option(
         None,
-        "Most tokens of a completion of one task, as a dict or JSON from the value of the column `task` to tokens, each "
-        "at most max_completion_length; other rows have that. A run file says it in [[task]].",
+        "Most tokens of a completion of one task, as a dict or JSON from the value of the column `task` to tokens, at "
+        "most max_completion_length each; other rows have that. A run file says it in [[task]].",
     )
     ds3_gather_for_generation: bool = option(
         True, "With ZeRO-3 or FSDP2, gather the weights for generation (fast, but they must fit on one device)."
