@@ -46,7 +46,7 @@ run: setup       ## Train the quickstart task on CPU, about a minute: before, af
 test: setup      ## The tests: core, verifiers, plugins, the local sandbox, gloo ranks.
 	$(BIN)/python -m pytest -n 2 -m "not slow and not docker"
 
-test-slow: setup vllm-env ## What is too long or too heavy for CI: the whole parity grid, soaks, Ray, full examples.
+test-slow: setup neighbours vllm-env ## What is too long or too heavy for CI: the whole parity grid, soaks, Ray, full examples.
 	$(BIN)/python -m pip install -q -c constraints.txt "ray>=2.40" wandb bitsandbytes
 	$(BIN)/python -m pytest -m "slow and not docker"
 	$(VLLM_VENV)/bin/python -m pytest tests/vllm -m "slow and not docker"

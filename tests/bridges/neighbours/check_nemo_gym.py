@@ -1,9 +1,6 @@
 """NeMo-Gym's own records take what our server answers, and our requests."""
 
 import asyncio
-import importlib.util
-import sys
-import types
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -15,11 +12,7 @@ from plaudit.scoring.web import WebLimits
 
 @pytest.fixture(scope="module")
 def records():
-    """The request and response classes of its resources server, without the server's own dependencies."""
-    spec = importlib.util.find_spec("nemo_gym.openai_utils")
-    package = types.ModuleType("nemo_gym")
-    package.__path__ = [spec.origin.rpartition("/")[0]]
-    sys.modules["nemo_gym"] = package
+    """The request and response classes of its resources server."""
     from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
 
     return NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
