@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from plaudit_sandbox.box import Box
+from plaudit_sandbox.choosing import choose
 from plaudit_sandbox.engine import Engine
 from plaudit_sandbox.errors import SandboxError
 from plaudit_sandbox.limits import Limits
@@ -22,23 +23,31 @@ _opening: dict[str, asyncio.Lock] = {}
 
 
 def open_sandbox(
-    backend: str = "local", *, limits: Limits | None = None, retries: int = 2, **options: Any
+    backend: str | None = None, *, limits: Limits | None = None, retries: int = 2, **options: Any
 ) -> AbstractAsyncContextManager[Sandbox]:
     """A sandbox of the named back end, to be used in `async with`; leaving it ends all that it started.
+
+    Without a name it is that of `shared_sandbox`: local, unless a run says otherwise.
 
     Sandboxes of one process with the same back end and options share one pool of warm agents, from whatever event loop
     or thread they are used; the pool is closed with the last of them. retries: attempts after an infrastructure
     failure. options: the back end's own, e.g. `preload=("numpy",)` for local. Raises SandboxError for an unknown back
     end or option and SandboxRefused where the machine cannot isolate.
     """
+    if backend is None:
+        return _opened(_chosen_box(None, limits, retries, options))
     return _opened(_box(backend, limits, retries, options))
 
 
 def shared_sandbox(
-    backend: str = "local", *, limits: Limits | None = None, retries: int = 2, **options: Any
+    backend: str | None = None, *, limits: Limits | None = None, retries: int = 2, **options: Any
 ) -> Sandbox:
-    """The same, for use without `async with`: starts at its first run and is closed when the process ends."""
-    return _box(backend, limits, retries, options)
+    """The same, for use without `async with`: starts at its first run and is closed when the process ends.
+
+    Meant for rewards and environments: without a name it is the run's back end (`plaudit_sandbox.choosing`), and a
+    plugin may put another in place of either.
+    """
+    return _chosen_box(backend, limits, retries, options)
 
 
 def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
@@ -67,6 +76,12 @@ async def _opened(box: Box) -> AsyncIterator[Sandbox]:
         yield box
     finally:
         await box.close()
+
+
+def _chosen_box(backend: str | None, limits: Limits | None, retries: int, options: Mapping[str, Any]) -> Box:
+    limits = limits or Limits()
+    choice = choose(backend, options, limits)
+    return _box(choice.backend, limits, retries, dict(choice.options))
 
 
 def _box(backend: str, limits: Limits | None, retries: int, options: dict[str, Any]) -> Box:

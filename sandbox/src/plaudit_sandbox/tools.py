@@ -41,7 +41,7 @@ trap 'keep > ~/.bash_state.new; mv -f ~/.bash_state.new ~/.bash_state' EXIT
 class SandboxTools:
     """One rollout's Python and bash. State lasts from one `reset` to the next, or to `close`.
 
-    backend, options: as for `open_sandbox`; the process's shared sandbox is used, so that many rollouts share one pool.
+    backend, options: as for `shared_sandbox`, None = the run's back end; many rollouts share one pool.
     timeout_s, memory_mb: of one call. max_characters: of what a tool returns; of more, the middle is left out.
     sandbox: use this one instead of the shared one; its own limits hold.
     """
@@ -49,7 +49,7 @@ class SandboxTools:
     def __init__(
         self,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         timeout_s: float = 30.0,
         memory_mb: int = 1024,
         max_characters: int = 8000,

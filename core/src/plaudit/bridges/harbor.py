@@ -112,14 +112,14 @@ def harbor_tasks(*, folder: str, limit: int | None = None, split: str = "train")
 class HarborEnvironment:
     """One task in a sandbox session. The reward is what its tests write.
 
-    `backend`, `options`: as for `open_sandbox`. `ignore_dockerfile`: run a task whose Dockerfile installs something in
+    `backend`, `options`: as for `shared_sandbox`, None = the run's. `ignore_dockerfile`: run a task whose Dockerfile installs something in
     the sandbox as it is.
     """
 
     def __init__(
         self,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         ignore_dockerfile: bool = False,
         timeout_s: float = 60.0,
         memory_mb: int = 2048,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pluggy
@@ -89,6 +89,16 @@ class Hooks:
     def _report(self, name: str, error: str) -> None:
         self.broken.append((name, error))
         warnings.warn(f"{name}: {error}", stacklevel=3)
+
+
+def choose_sandbox(name: str, limits: Mapping[str, Any]) -> str | None:
+    """Hook `choose_sandbox` of the installed plugins: plaudit-sandbox finds it as an entry point."""
+    chosen = installed_hooks().call("choose_sandbox", check=_no_name, name=name, limits=limits)
+    return chosen[0] if chosen else None
+
+
+def _no_name(found: Any) -> str | None:
+    return None if isinstance(found, str) else f"it returned {found!r:.80}; expected a backend's name or None"
 
 
 @functools.cache

@@ -49,4 +49,8 @@ def on_log(step: int, mode: str, metrics: Mapping[str, float]) -> Mapping[str, f
 
 @hookspec(firstresult=True)
 def choose_sandbox(name: str, limits: Mapping[str, Any]) -> str | None:
-    """The sandbox backend to use in place of `name` (as configured) for these limits; None = no opinion."""
+    """The sandbox backend to use in place of `name` (as configured) for these limits; None = no opinion.
+
+    Asked when a reward or an environment shares a sandbox of its process. limits: those of `plaudit_sandbox.Limits`.
+    What is named instead has the options of `[sandbox]` if that names it too, and else none.
+    """

@@ -17,6 +17,7 @@ from plaudit.run.configuring import make_config
 from plaudit.run.folder import RunFolder
 from plaudit.run.preflight import Prepared, is_main_process, prepare_run
 from plaudit.run.runfile import resolved_table, write_run_file
+from plaudit.run.sandboxing import run_sandbox
 from plaudit.run.schema import RunFile
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def launch(run: RunFile, how: Launch) -> int:
     # The main process alone looks: it may have written here before another rank gets this far.
     if is_main_process() and not (how.dry_run or how.overwrite or checkpoint):
         folder.require_empty()
-    with quiet_libraries():
+    with quiet_libraries(), run_sandbox(run):
         installed_hooks().call("configure", settings=resolved_table(run))
         prepared = prepare_run(run)
         lock = lock_of(prepared)

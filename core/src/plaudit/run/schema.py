@@ -147,6 +147,14 @@ class SamplesSection:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxSection:
+    """`[sandbox]`: where programs run for the rewards and environments that name no backend. `options`: its own."""
+
+    backend: str = "local"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class StageSection:
     """`[[stage]]`: a part of the run that begins with the model of the part before, in a folder of its own.
 
@@ -192,4 +200,5 @@ class RunFile:
     eval: EvalSection = field(default_factory=EvalSection)
     canary: CanarySection | None = None
     samples: SamplesSection | None = None
+    sandbox: SandboxSection | None = None
     config: Mapping[str, Any] = field(default_factory=dict)

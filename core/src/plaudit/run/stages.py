@@ -66,9 +66,10 @@ def launch_stages(run: RunFile, how: Launch) -> int:
     from plaudit.run.launch import launch, quiet_libraries
     from plaudit.run.merging import is_adapter, merge_adapter
     from plaudit.run.preflight import is_main_process, prepare_run
+    from plaudit.run.sandboxing import run_sandbox
 
     stages = stage_runs(run)
-    with quiet_libraries():
+    with quiet_libraries(), run_sandbox(run):
         for stage in stages:
             prepare_run(dataclasses.replace(stage, model=run.model))
     if not (how.resume or how.overwrite or how.dry_run):

@@ -15,14 +15,14 @@ class PythonSandbox:
     """Tools `python` (a session whose names and files last) and `submit`. The reward is that of the verifier `code`.
 
     A row has `reference`, as `code` takes it. The program handed in is tested in a sandbox of its own, which shares
-    nothing with the session. `backend`, `timeout_s`, `memory_mb`: of the session. `credit`: 1 for all tests, or the
-    fraction. Nothing handed in is 0; a sandbox that breaks has no reward.
+    nothing with the session. `backend` (None = the run's), `timeout_s`, `memory_mb`: of the session. `credit`: 1 for
+    all tests, or the fraction. Nothing handed in is 0; a sandbox that breaks has no reward.
     """
 
     def __init__(
         self,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         timeout_s: float = 10.0,
         memory_mb: int = 512,
         credit: Literal["all", "fraction"] = "all",

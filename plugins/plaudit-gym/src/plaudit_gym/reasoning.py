@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from plaudit import Verdict, verifier
 from plaudit_sandbox import InfrastructureFailure, Limits, Sandbox, shared_sandbox
+from plaudit_sandbox.choosing import default_sandbox
 
 from .generators import require
 from .puzzles import BadReference, answer_of, countdown, sorted_numbers
@@ -73,15 +74,15 @@ def verifier_of(generator: str) -> Any:
         reference: Any,
         entry: Any = None,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         timeout_s: float = 10.0,
         think_end: str = "</think>",
     ) -> Verdict:
         """What reasoning-gym says of the answer, from 0 to 1; it may pay a little for a wrong answer in the right form.
 
         `entry`: the row's column of that name. The answer is what stands in the last `<answer>` or `\\boxed{}`, else
-        the text. `timeout_s`: of scoring, in a sandbox of the kind `backend`. An entry that is missing, or of another
-        generator, abstains.
+        the text. `timeout_s`: of scoring, in a sandbox of the kind `backend`, None = the run's. An entry that is
+        missing, or of another generator, abstains.
         """
         answer = answer_of(completion, think_end)
         if not isinstance(entry, str):
@@ -95,7 +96,7 @@ def verifier_of(generator: str) -> Any:
             return _ruled(generator, answer, metadata)
         if not _harmless(answer, _EVALUATED.get(generator)):
             return Verdict.wrong("the answer holds more than its form needs", extracted=answer[:500])
-        return await _scored(_box(backend, timeout_s), answer, entry)
+        return await _scored(_box(backend, timeout_s, default_sandbox().backend), answer, entry)
 
     verify.__name__ = verify.__qualname__ = generator
     return verify
@@ -146,8 +147,8 @@ async def _scored(box: Sandbox, answer: str, entry: str) -> Verdict:
 
 
 @cache
-def _box(backend: str, timeout_s: float) -> Sandbox:
-    options = {"preload": ("reasoning_gym",)} if backend == "local" else {}
+def _box(backend: str | None, timeout_s: float, default: str) -> Sandbox:
+    options = {"preload": ("reasoning_gym",)} if (backend or default) == "local" else {}
     return shared_sandbox(backend, limits=Limits(timeout_s=timeout_s, memory_mb=1024), **options)
 
 

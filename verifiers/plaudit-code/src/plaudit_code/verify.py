@@ -22,15 +22,16 @@ class Code:
 
     The reference says what is tested (see the README): a function's values, a program's output, or asserts. No
     expected value enters the candidate's sandbox, and nothing that the program prints, writes, raises or exits with is
-    a verdict. `credit`: 1 for all tests, or the fraction. `timeout_s`: of a test; `total_timeout_s`: of all. `repeats`:
-    a program that reads chance or the clock must pass so often. No tests, or a reference that says nothing, abstains; a
-    sandbox that breaks raises InfrastructureFailure, which a run retries and then abstains on.
+    a verdict. `backend`: None = the run's. `credit`: 1 for all tests, or the fraction. `timeout_s`: of a test;
+    `total_timeout_s`: of all. `repeats`: a program that reads chance or the clock must pass so often. No tests, or a
+    reference that says nothing, abstains; a sandbox that breaks raises InfrastructureFailure, which a run retries and
+    then abstains on.
     """
 
     def __init__(
         self,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         backend_options: dict[str, Any] | None = None,
         credit: Credit = "all",
         timeout_s: float = 10.0,
