@@ -55,7 +55,11 @@ def sections() -> list[tuple[str, type]]:
         ("[data]", schema.DataSection),
         ("[[reward]]", schema.RewardSection),
         ("[[task]]", schema.TaskSection),
+        ("[[environment]]", schema.EnvironmentSection),
+        ("[[stage]]", schema.StageSection),
         ("[eval]", schema.EvalSection),
+        ("[canary]", schema.CanarySection),
+        ("[samples]", schema.SamplesSection),
     ]
 
 
@@ -65,6 +69,13 @@ def test_the_reference_lists_exactly_the_keys_of_a_section(heading, section):
     part = text.split(f"## `{heading}`\n")[1].split("\n## ")[0]
     keys = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
     assert sorted(keys) == sorted(field.metadata.get("key", field.name) for field in dataclasses.fields(section))
+
+
+def test_the_reference_has_a_place_for_every_top_level_key():
+    text = (ROOT / "docs/reference/run-file.md").read_text(encoding="utf-8")
+    keys = re.findall(r"^\| `(\w+)` \|", text.split("\n## ")[0], re.MULTILINE)
+    keys += re.findall(r"^## `\[+(\w+)\]+`$", text, re.MULTILINE)
+    assert sorted(keys) == sorted(field.metadata.get("key", field.name) for field in dataclasses.fields(schema.RunFile))
 
 
 @pytest.mark.parametrize("page", PAGES)
