@@ -38,17 +38,11 @@ class Block:
     prompt_lengths: Tensor | None = None
     _biases: dict[tuple[int | None, torch.dtype], Tensor | None] = field(default_factory=dict)
 
-    def of(self, values: Tensor) -> Tensor:
-        """This block's part, (rows, heads, width, D), of the packed (1, heads, T, D)."""
-        part = values[0, :, self.start : self.start + self.rows * self.width]
-        return part.unflatten(1, (self.rows, self.width)).transpose(0, 1)
-
-    def seen(self, values: Tensor) -> Tensor:
+    def seen(self, parts: Mapping[Block, Tensor]) -> Tensor:
         """The keys or values that it may attend to, (rows, heads, K, D): its prompts, then itself."""
-        own = self.of(values)
         if self.parent is None or self.prompts is None:
-            return own
-        return torch.cat([self.parent.of(values).index_select(0, self.prompts), own], dim=2)
+            return parts[self]
+        return torch.cat([parts[self.parent].index_select(0, self.prompts), parts[self]], dim=2)
 
     def bias(self, window: int | None, like: Tensor) -> Tensor | None:
         """(rows or 1, 1, width, K): 0 where attention may go, -inf elsewhere; None where it is plainly causal."""
@@ -131,12 +125,23 @@ def packed_attention(
     now.watch.calls += 1
     now.watch.windows += sliding_window is not None
     attend = _softcapped if softcap is not None else _plain
+    queries, keys, values = (_by_block(now.blocks, packed) for packed in (query, key, value))
     found = []
     for block in now.blocks:
         bias = block.bias(sliding_window, query)
-        out = attend(block.of(query), block.seen(key), block.seen(value), bias, dropout, scaling, softcap)
+        out = attend(queries[block], block.seen(keys), block.seen(values), bias, dropout, scaling, softcap)
         found.append(out.transpose(1, 2).flatten(0, 1))
     return torch.cat(found)[None], None
+
+
+def _by_block(blocks: Sequence[Block], values: Tensor) -> dict[Block, Tensor]:
+    """Each block's part, (rows, heads, width, D), of the packed (1, heads, T, D)."""
+    # Split at once: in the backward pass each slice by itself would become a whole (1, heads, T, D) of zeros.
+    parts = values.squeeze(0).split([block.rows * block.width for block in blocks], dim=1)
+    return {
+        block: part.unflatten(1, (block.rows, block.width)).transpose(0, 1)
+        for block, part in zip(blocks, parts, strict=True)
+    }
 
 
 def _check(attention_mask: Tensor | None, more: Mapping[str, Any]) -> None:
