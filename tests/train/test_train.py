@@ -58,6 +58,17 @@ def test_a_run_leaves_its_report_curve_model_lock_and_numbers(train, run_folder,
     report = (out / "report.md").read_text()
     assert "| addition | 0." in report
     assert "![learning curve](curve.png)" in report
+    card = (out / "model" / "README.md").read_text()
+    assert (out / "model" / "curve.png").read_bytes() == image
+    for line in (
+        "library_name: transformers", "base_model: quickstart", "![The learning curve](curve.png)",
+        "8 rows, greedy:", "| reward | before | after |", "| max_completion_length | 40 |",
+        "| addition | verifier | plaudit-quickstart |", "| quickstart:addition | dataset | plaudit-quickstart |",
+        "| quickstart | model | plaudit-quickstart |",
+    ):  # fmt: skip
+        assert line in card
+    assert str(run_folder) not in card
+    assert "datasets:" not in card
     assert "<answer>" in report
     assert tomllib.loads((out / "run.toml").read_text())["config"]["log_completions"] is True
     assert json.loads((out / "plaudit.lock").read_text())["components"][0]["name"] == "addition"
@@ -149,6 +160,7 @@ def test_adapters_are_trained_when_asked(train, run_folder, capsys):
     pytest.importorskip("peft")
     assert train("model.peft={r=4, target_modules=['q_proj']}", "config.max_steps=1") == 0
     assert (run_folder / "run" / "model" / "adapter_model.safetensors").exists()
+    assert "library_name: peft" in (run_folder / "run" / "model" / "README.md").read_text()
     assert "LORA adapter" in capsys.readouterr().out
 
 

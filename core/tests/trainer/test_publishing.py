@@ -98,6 +98,12 @@ def test_the_card_names_rewards_versions_results_and_the_configuration(tmp_path)
     assert "| torch | 2." in text
     assert str(tmp_path) not in text
     assert "curve.png" not in text
+    points = [line["reward"] for line in trainer.state.log_history if "reward" in line]
+    curve = text.split("## Curve")[1].split("##")[0].strip().splitlines()
+    assert curve[0] == "| step | reward | rewards/count_digits/mean | rewards/think_format/mean |"
+    assert [line.split(" | ")[1] for line in curve[2:]] == [f"{point:.4g}" for point in points]
     (tmp_path / "curve.png").write_bytes(b"")
     trainer.create_model_card()
-    assert "![The learning curve](curve.png)" in (tmp_path / "README.md").read_text()
+    text = (tmp_path / "README.md").read_text()
+    assert "![The learning curve](curve.png)" in text
+    assert "## Curve" not in text

@@ -9,6 +9,7 @@ from transformers import Trainer
 
 from ..errors import PlauditError
 from .model_card import model_card
+from .models import is_adapted
 from .source import RolloutSource
 
 
@@ -60,6 +61,7 @@ class PublishingTrainer(Trainer):
             args=self.args,
             history=self.state.log_history,
             folder=folder,
+            library="peft" if is_adapted(self.accelerator.unwrap_model(self.model)) else "transformers",
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "README.md").write_text(text, encoding="utf-8")

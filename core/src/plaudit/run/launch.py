@@ -132,7 +132,10 @@ def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path |
     trainer.save_model(str(folder.model))
     if prepared.run.eval.after:
         _evaluate(trainer, prepared, folder, evaluations, "after", console)
-    _report(prepared, folder, evaluations, health.findings, console)
+    _report(prepared, folder, lock, evaluations, health.findings, console)
+    if prepared.config.push_to_hub:
+        # Once more: now there are a curve and a report.
+        trainer.push_to_hub()
     return 0
 
 
@@ -167,6 +170,7 @@ def _say_how_to_resume(prepared: Prepared, folder: RunFolder, console: Console) 
 def _report(
     prepared: Prepared,
     folder: RunFolder,
+    lock: Lock,
     evaluations: dict[str, Evaluation],
     findings: Sequence[Any],
     console: Console,
@@ -174,6 +178,7 @@ def _report(
     """Draw the curve, write the report and say where everything is."""
     if not is_main_process():
         return
+    from plaudit.run.card import write_card
     from plaudit.run.curve import draw_curve, read_metrics
     from plaudit.run.plan import plan_lines
     from plaudit.run.report import comparison_table, write_report
@@ -187,6 +192,7 @@ def _report(
     write_report(
         folder, title=title, plan=plan, evaluations=evaluations, decoding=decoding(prepared), findings=findings
     )
+    write_card(prepared, folder, lock, evaluations, decoding(prepared))
     if evaluations:
         console.print()
         console.print(comparison_table(evaluations, decoding(prepared)))

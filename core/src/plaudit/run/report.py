@@ -22,7 +22,7 @@ def comparison_table(evaluations: Mapping[str, Evaluation], decoding: str) -> Ta
     table.add_column("reward")
     for when in evaluations:
         table.add_column(when, justify="right")
-    for cells in _comparison(evaluations):
+    for cells in comparison_rows(evaluations):
         table.add_row(*cells)
     return table
 
@@ -41,7 +41,7 @@ def write_report(
     if evaluations:
         header = ["reward", *evaluations]
         lines += [f"Held-out rows, {decoding}:", "", _row(header), _row(["---"] * len(header))]
-        lines += [_row(cells) for cells in _comparison(evaluations)]
+        lines += [_row(cells) for cells in comparison_rows(evaluations)]
         lines.append("")
     if folder.curve.exists():
         lines += [f"![learning curve]({folder.curve.name})", ""]
@@ -59,7 +59,8 @@ def write_report(
     folder.report.write_text("\n".join(lines), encoding="utf-8")
 
 
-def _comparison(evaluations: Mapping[str, Evaluation]) -> list[list[str]]:
+def comparison_rows(evaluations: Mapping[str, Evaluation]) -> list[list[str]]:
+    """Name and means of each reward, and of their sum where there are several."""
     first = next(iter(evaluations.values()))
     table = (
         [["reward (weighted sum)", *(show_score(one.reward) for one in evaluations.values())]]
