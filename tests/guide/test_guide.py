@@ -40,7 +40,7 @@ def blocks_of(page: str) -> list[Block]:
 
 def test_every_block_runs_in_order(workplace, chat_model, capsys):
     for block in [block for page in PAGES for block in blocks_of(page)]:
-        run_block(replace(block, body=block.body.replace(MODEL, str(chat_model))), workplace)
+        run_block(replace(block, body=shrunk(block.body, chat_model)), workplace)
     compared = [json.loads(line) for line in (workplace / "compared.jsonl").read_text().splitlines()]
     assert {row["model"] for row in compared} == {str(chat_model), "production"}
     assert (workplace / "runs" / "shop" / "report.md").exists()
@@ -48,6 +48,12 @@ def test_every_block_runs_in_order(workplace, chat_model, capsys):
     for said in ("price: 1 (compared by value)", "incremental_format: 0.25", "100.0% of 4 clear cases right"):
         assert said in printed
     assert attacks_held(printed) >= 8
+
+
+def shrunk(body: str, model: Path) -> str:
+    """The tiny model and, in Python, one step of short completions on a CPU."""
+    body = body.replace(MODEL, str(model)).replace("max_steps=200,", "max_steps=1, use_cpu=True,")
+    return body.replace("max_completion_length=256,", "max_completion_length=16,")
 
 
 def attacks_held(printed: str) -> int:
@@ -163,9 +169,9 @@ def test_the_rewards_and_fields_in_the_text_exist(page):
     assert sorted(named - fields - rewards - ELSEWHERE - set(CHECKS)) == []
 
 
-# Keys of a run file's other sections, metrics, recipes and files.
+# Keys of a run file's other sections, metrics, recipes, methods.
 ELSEWHERE = {
-    "answer_pattern", "max_prompt_tokens", "eval_split", "eval_path", "eval_size", "max_concurrency", "multi_task",
-    "small_gpu", "large_gpu", "eval_reward", "reward_std", "grad_norm", "frac_group_zero_std", "end_of_sequence",
-    "adamw_torch_fused",
+    "answer_pattern", "max_prompt_tokens", "eval_split", "eval_path", "eval_size", "max_concurrency", "attn_implementation",
+    "model_init_kwargs", "multi_task", "small_gpu", "large_gpu", "eval_reward", "grad_norm", "frac_group_zero_std",
+    "adamw_torch_fused", "generate_completions",
 }  # fmt: skip
