@@ -1,6 +1,7 @@
-"""Puts this folder's helper modules on the path, last, so that those of other folders keep their names."""
+"""Puts helper modules on the path, last, so that those of other folders keep their names."""
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path += [str(HERE), str(HERE.parent / "trainer")]

@@ -113,6 +113,7 @@ BESIDE = {
     "sync_ref_model": {"beta": 0.04},
     "log_completions_hub_repo": {"log_completions": True},
     "max_staleness": {"use_vllm": True, "vllm_mode": "server"},
+    "transformers_continuous_batching_config": {"use_transformers_continuous_batching": True},
     "use_adaptive_entropy": {"entropy_coef": 0.1},
 }
 """Other fields that must be set for the value to be legal."""
