@@ -103,6 +103,7 @@ def health_monitor(prepared: Prepared, say: Callable[[str], None]) -> HealthMoni
         rewards={name: float(weight) for name, weight in weights.items() if isinstance(weight, (int, float))},
         rollouts=prepared.sizes.prompts * prepared.sizes.generations,
         learning_rate=prepared.config.learning_rate,
+        uses_vllm=prepared.config.use_vllm,
         canary_floor=prepared.run.canary.floor if prepared.run.canary is not None else 0.0,
     )
     return HealthMonitor(history, lambda text: say(f"health: {text}"))

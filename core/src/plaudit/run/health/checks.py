@@ -75,8 +75,8 @@ def slow_steps(history: History) -> tuple[str, str] | None:
         return None
     return (
         f"a step takes {seconds:.1f} s",
-        "Generate with vLLM (use_vllm = true), shorten max_completion_length, or see whether rewards wait "
-        "(scoring/ metrics).",
+        ("" if history.uses_vllm else "Generate with vLLM (use_vllm = true). ")
+        + "Shorten max_completion_length, or see whether rewards wait (scoring/ metrics).",
     )
 
 
@@ -105,7 +105,7 @@ def entropy_collapse(history: History) -> tuple[str, str] | None:
     if len(values) < 3 or values[0] <= 0:
         return None
     now = sum(values[-3:]) / 3
-    if now > COLLAPSED_ENTROPY and now > COLLAPSED_SHARE * values[0]:
+    if now > COLLAPSED_SHARE * values[0] and (now > COLLAPSED_ENTROPY or now > 0.5 * values[0]):
         return None
     reward = history.latest("reward")
     best = sum(abs(weight) for weight in history.rewards.values())
@@ -149,10 +149,12 @@ def constant_reward(history: History) -> tuple[str, str] | None:
     for name in history.rewards:
         spreads = history.values(f"rewards/{name}/std", WINDOW)
         if len(spreads) == WINDOW and max(spreads) == 0:
-            mean = history.latest(f"rewards/{name}/mean")
+            mean = history.latest(f"rewards/{name}/mean") or 0.0
+            earned = "Every completion earns it, so it teaches nothing any more; that is well if it should be so."
+            missed = "It teaches nothing. Check its reference column and options with `plaudit try`, or drop it."
             return (
                 f"reward '{name}' never varies: it is {mean:.3g} for every completion",
-                "It teaches nothing. Check its reference column and options with `plaudit try`, or drop it.",
+                earned if mean > 0 else missed,
             )
     return None
 

@@ -23,6 +23,7 @@ class History:
     rollouts: int = 0
     learning_rate: float | None = None
     canary_floor: float = 0.0
+    uses_vllm: bool = False
 
     def add(self, step: int, logs: Mapping[str, Any]) -> None:
         """Take a log line."""
