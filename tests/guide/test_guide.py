@@ -171,7 +171,7 @@ def test_the_rewards_and_fields_in_the_text_exist(page):
 
 # Keys of a run file's other sections, metrics, recipes, methods.
 ELSEWHERE = {
-    "answer_pattern", "max_prompt_tokens", "eval_split", "eval_path", "eval_size", "max_concurrency", "attn_implementation",
-    "model_init_kwargs", "multi_task", "small_gpu", "large_gpu", "eval_reward", "grad_norm", "frac_group_zero_std",
-    "adamw_torch_fused", "generate_completions",
+    "answer_pattern", "max_prompt_tokens", "eval_split", "eval_path", "eval_size", "max_concurrency",
+    "attn_implementation", "model_init_kwargs", "multi_task", "small_gpu", "large_gpu", "eval_reward", "grad_norm",
+    "frac_group_zero_std", "adamw_torch_fused", "generate_completions",
 }  # fmt: skip

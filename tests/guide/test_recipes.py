@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,14 @@ def test_a_recipe_trains_when_it_is_made_small(path, workplace, chat_model, caps
     for reward in EXPECTED[path.stem]:
         assert f"rewards/{reward}/mean" in names, sorted(names)
     assert list((workplace / "run").rglob("report.md"))
+
+
+def test_the_command_of_the_large_recipe_estimates_what_fits(workplace, chat_model, capsys):
+    (recipe,) = [path for path in RECIPES if path.stem == "large_gpu"]
+    (command,) = re.findall(r"^#   plaudit (vllm estimate .*?)  ", recipe.read_text(), re.MULTILINE)
+    changes = smaller(recipe, chat_model, write_rows(workplace))
+    assert main([*command.split(), *changes]) == 0, capsys.readouterr().err
+    assert "vllm_gpu_memory_utilization" in capsys.readouterr().out
 
 
 EXPECTED = {
