@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -240,10 +239,9 @@ def test_the_hotel_guest_scores_what_was_done(lines, score, model_folder, monkey
     assert env.score_episode(policy, tokenizer, lines[0], index) == pytest.approx(score)
 
 
-def test_episodes_wait_for_each_other_no_longer_than_a_moment(model_folder):
+def test_an_episode_is_not_held_up_by_one_that_does_not_generate(model_folder):
     model, tokenizer = load(model_folder)
     batcher = EpisodeBatcher(TransformersGenerator(model, tokenizer))
     with batcher.episode(), batcher.episode():
-        began = time.monotonic()
-        batcher.generate([(5, 6)], SamplingOptions(max_new_tokens=1, temperature=0), seed=1)
-    assert time.monotonic() - began < 5
+        made = batcher.generate([(5, 6)], SamplingOptions(max_new_tokens=1, temperature=0), seed=1)
+    assert len(made[0].completion_ids) == 1
