@@ -6,6 +6,7 @@ of the size batch x sequence x vocabulary exists.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from .batch import MicroBatch
 from .head_forward import answered_by, head_comes_last
+from .lean_norms import LeanNorms
 from .packable import PackedModel
 from .packing import pack
 from .precise_head import Float32Head
@@ -46,8 +48,8 @@ class TokenScorer:
     """Computes `TokenStats` of a causal language model, by a stand-in for the forward of its head.
 
     The head runs inside the model's own forward, so wrappers (DDP, FSDP, autocast) see an ordinary call. Rollouts are
-    packed where that saves tokens and the model can, unless `packing` is off. `balanced`: the load-balancing loss is
-    computed too, over the tokens of padded rows.
+    packed where that saves tokens and the model can, and its norms are lean ones, unless `packing` is off. `balanced`:
+    the load-balancing loss is computed too, over the tokens of padded rows.
     """
 
     def __init__(self, model: nn.Module, *, temperature: float, packing: bool = True, balanced: bool = False) -> None:
@@ -57,6 +59,7 @@ class TokenScorer:
         self.balanced = balanced
         self.dtype = model.get_input_embeddings().weight.dtype
         self.packed = PackedModel(model) if packing and not balanced else None
+        self.norms = LeanNorms(model) if packing else None
 
     def __call__(self, model: nn.Module, batch: MicroBatch, *, entropies: Entropies = "none") -> TokenStats:
         """Run `model` (wrapped or not) on a micro-batch. Gradients flow into the log-probs, and into entropies if
@@ -78,7 +81,8 @@ class TokenScorer:
         packed = pack(batch) if self.packed is not None and self.packed.ready and not batch.media else None
         positions = batch.positions if packed is None else packed.positions
         head = self._fused_head if self.fused else self._selecting_head
-        with answered_by(lambda hidden: head(hidden, positions, batch, entropies), self.head):
+        lean = nullcontext() if self.norms is None else self.norms.used()
+        with lean, answered_by(lambda hidden: head(hidden, positions, batch, entropies), self.head):
             if packed is not None and self.packed is not None:
                 return self.packed(model, packed), None
             more = batch.seen(self.dtype) | ({"output_router_logits": True} if self.balanced else {})
