@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow neighbours vllm-env check format docs bench bench-engine clean
+.PHONY: help setup run test test-slow neighbours vllm-env check format reference docs bench bench-engine clean
 
 help:            ## List the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -62,6 +62,9 @@ check: setup     ## Formatting, lint, types.
 format: setup    ## Format, and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+reference: setup ## Write docs/reference/config.md and coverage.md from the fields and the tests.
+	$(BIN)/python core/tests/grpo/reference_pages.py
 
 docs: setup      ## Build the documentation into site/.
 	$(BIN)/mkdocs build --strict --quiet

@@ -171,3 +171,17 @@ def test_it_writes_whole_rollouts_so_nothing_stands_beside_it(tmp_path):
         plan_agents([print], None, print)
     with pytest.raises(UsageError, match="rollout_func is a str"):
         make(tmp_path, "name", Keep())
+
+
+def test_the_engine_has_the_weights_before_it_is_called(tmp_path, monkeypatch):
+    told = []
+
+    def write(prompts, trainer):
+        told.append("called")
+        return output(trainer.processing_class, prompts, 4)
+
+    trainer = make(tmp_path, write, Keep(), max_steps=2)
+    engine = trainer.source.collector.writer.generator
+    monkeypatch.setattr(type(engine), "refresh", lambda self, step: told.append(step))
+    trainer.train()
+    assert told == [0, "called", 1, "called"]
