@@ -13,7 +13,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from .batch import MicroBatch
+from .batch import MicroBatch, flat, runs
 from .packed_attention import Block
 
 # What one more block costs a layer, as much as this many tokens do: some ten operations.
@@ -171,10 +171,11 @@ def _laid_out(plan: _Plan, device: torch.device) -> Packed:
             last = segment.first + len(segment.ids) - 1
             ids += [*segment.ids, *[0] * padding]
             places += [*range(segment.first, last + 1), *[last] * padding]
-    starts = [(run.segment.start + run.offset, run.count) for run in plan.runs]
-    positions = [place for start, count in starts for place in range(start, start + count)]
-    input_ids, position_ids, found = (torch.tensor(values, device=device) for values in ([ids], [places], positions))
-    return Packed(input_ids, position_ids, found, tuple(blocks))
+    starts, counts = [run.segment.start + run.offset for run in plan.runs], [run.count for run in plan.runs]
+    input_ids, position_ids, positions = (
+        found.to(device) for found in (flat([ids]), flat([places]), runs(starts, counts))
+    )
+    return Packed(input_ids[None], position_ids[None], positions, tuple(blocks))
 
 
 def _block(part: Sequence[_Segment], start: int, device: torch.device) -> Block:
