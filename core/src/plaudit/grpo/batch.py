@@ -185,4 +185,5 @@ def flat(rows: Iterable[Iterable[float]], dtype: type = np.int64) -> Tensor:
 
 def _grid(rows: Sequence[Sequence[float]], slots: Tensor, width: int) -> Tensor:
     """(B, C) float32 with the rows' numbers in their `slots`, and zeros at the ends."""
-    return torch.zeros(len(rows) * width).index_copy_(0, slots, flat(rows, np.float32)).view(len(rows), width)
+    grid = torch.zeros(len(rows) * width, dtype=torch.float32)
+    return grid.index_copy_(0, slots, flat(rows, np.float32)).view(len(rows), width)
