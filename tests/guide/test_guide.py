@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,13 @@ from plaudit.run.health import CHECKS, checks
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
-PAGES = ("index", "watching", "after-training")
+PAGES = ("index", "in-python", "watching", "after-training")
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
 BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.MULTILINE | re.DOTALL)
 SMALL = ("max_steps=1", "max_completion_length=16", "save_steps=1", "use_cpu=true")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Block:
     language: str
     title: str | None
@@ -40,7 +41,7 @@ def blocks_of(page: str) -> list[Block]:
 
 def test_every_block_runs_in_order(workplace, chat_model, capsys):
     for block in [block for page in PAGES for block in blocks_of(page)]:
-        run_block(replace(block, body=shrunk(block.body, chat_model)), workplace)
+        run_block(dataclasses.replace(block, body=shrunk(block.body, chat_model)), workplace)
     compared = [json.loads(line) for line in (workplace / "compared.jsonl").read_text().splitlines()]
     assert {row["model"] for row in compared} == {str(chat_model), "production"}
     assert (workplace / "runs" / "shop" / "report.md").exists()
@@ -97,7 +98,7 @@ def check_sections(sections: dict, folder: Path) -> None:
     run = parse_run(table)
     check_stages(run)
     for one in stage_runs(run) or [run]:
-        prepare_run(replace(one, model=run.model))
+        prepare_run(dataclasses.replace(one, model=run.model))
 
 
 def table_rows(page: str, first: str) -> list[list[str]]:
@@ -136,6 +137,21 @@ def test_the_table_of_warnings_is_that_of_the_code():
         assert {f"{value:g}" for value in thresholds} <= set(numbers), name
 
 
+def test_the_table_of_warnings_names_the_settings_that_the_advice_names():
+    rows = {cells[0].strip("`"): " ".join(cells[1:]) for cells in table_rows("watching", "name")}
+    for name, check in CHECKS.items():
+        advised = set(re.findall(r"[a-z]+(?:_[a-z]+)+", inspect.getsource(check))) & known_names()
+        assert sorted(word for word in advised if word not in rows[name]) == [], name
+
+
+def known_names() -> set[str]:
+    """Fields of the configuration, and everything that is found by name."""
+    from plaudit.grpo.config import GRPOConfig
+    from plaudit.plugins.registry import list_plugins
+
+    return {field.name for field in dataclasses.fields(GRPOConfig)} | {plugin.name for plugin in list_plugins()}
+
+
 def test_the_table_of_settings_is_that_of_the_recipes():
     recipes = [
         tomllib.loads((ROOT / "examples" / "recipes" / f"{name}.toml").read_text(encoding="utf-8"))["config"]
@@ -157,16 +173,9 @@ def test_the_keys_that_the_tables_name_exist():
 @pytest.mark.parametrize("page", ["index", "watching"])
 def test_the_rewards_and_fields_in_the_text_exist(page):
     """Names in backticks that look like a field or a reward are one."""
-    import dataclasses
-
-    from plaudit.grpo.config import GRPOConfig
-    from plaudit.plugins.registry import list_plugins
-
-    fields = {field.name for field in dataclasses.fields(GRPOConfig)}
-    rewards = {plugin.name for plugin in list_plugins()}
     text = BLOCK.sub("", (GUIDE / f"{page}.md").read_text(encoding="utf-8"))
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)(?: = [^`]*)?`", text))
-    assert sorted(named - fields - rewards - ELSEWHERE - set(CHECKS)) == []
+    assert sorted(named - known_names() - ELSEWHERE - set(CHECKS)) == []
 
 
 # Keys of a run file's other sections, metrics, recipes, methods.
