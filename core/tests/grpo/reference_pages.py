@@ -31,11 +31,11 @@ def config_page() -> str:
     parts = [
         "# Every field of GRPOConfig",
         MADE.format("field_tests.toml"),
-        "`GRPOConfig` has the fields below, and those of transformers' `TrainingArguments`. Names and defaults are TRL "
-        "1.16's, except that `bf16` is on only where the hardware computes it, and that `gradient_checkpointing` is "
-        "off unless it is asked for. A field can be set in Python, in the table `[config]` of a [run file](run-file.md), "
-        "with `--set config.NAME=VALUE`, or by `HfArgumentParser` from a command line, a JSON or a YAML file. Paths of "
-        "tests begin in `core/tests`, or with `/` at the root.",
+        "`GRPOConfig` has the fields below, and those of transformers' `TrainingArguments`. Names and defaults are "
+        "TRL 1.16's, except that `bf16` is on only where the hardware computes it, and that `gradient_checkpointing` "
+        "is off unless it is asked for. A field can be set in Python, in the table `[config]` of a "
+        "[run file](run-file.md), with `--set config.NAME=VALUE`, or by `HfArgumentParser` from a command line, a JSON "
+        "or a YAML file. Paths of tests begin in `core/tests`, or with `/` at the root.",
     ]
     inherited = {field.name: field for field in dataclasses.fields(TrainingArguments)}
     for title, section in SECTIONS.items():

@@ -16,9 +16,10 @@ from runs import ROWS, count_digits, make_trainer, metrics_of
 
 def test_defaults_alone_make_a_trainer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    make_model().save_pretrained("policy")
+    make_model(max_position_embeddings=1024).save_pretrained("policy")
     make_tokenizer().save_pretrained("policy")
     trainer = GRPOTrainer("./policy", count_digits, train_dataset=Dataset.from_list(ROWS * 2))
+    assert trainer.args.output_dir
     assert trainer.args.num_generations == 8
     assert trainer.processing_class.eos_token == "<eos>"
 
@@ -51,7 +52,7 @@ def own_model(tmp_path, monkeypatch):
 
 
 def test_code_beside_a_model_runs_only_when_it_is_trusted(own_model, tmp_path):
-    with pytest.raises(UsageError, match="trust_remote_code"):
+    with pytest.raises(UsageError, match="contains custom code"):
         make_trainer(tmp_path / "run", model=own_model)
     trainer = make_trainer(tmp_path / "run", model=own_model, trust_remote_code=True, max_steps=1, beta=0.1)
     assert type(trainer.model).__name__ == "OwnModel"
