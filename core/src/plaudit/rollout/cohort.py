@@ -36,6 +36,7 @@ class Cohort:
         that may come. `limit`: most tokens of a completion, unless a request asks for less.
         """
         self._limits = [request.limit(limit) for request in requests]
+        self._soonest = min(self._limits)  # the first step at which a limit can end a row
         self._longest = max(len(request.prompt_ids) for request in requests) + max(self._limits)
         self._requests = requests
         self._call_places = places
@@ -44,10 +45,11 @@ class Cohort:
         self._choose = choose
         self._finish = finish
         self._steps = 0
+        self._unfinished = len(requests)
 
     def __len__(self) -> int:
         """Rows that are not finished."""
-        return len(self._requests) if self._decoder is None else int(self._live.sum())
+        return self._unfinished
 
     @property
     def max_tokens(self) -> int:
@@ -90,11 +92,14 @@ class Cohort:
         if column == len(self._written):
             self._make_columns()
         self._written[column], self._logprobs[column] = tokens, logprobs
-        ended = self._finish(self._written[: self._steps])
-        finished = (ended | (self._last <= self._steps)) & self._live
+        ended = finished = self._finish(self._written[: self._steps])
+        if self._steps >= self._soonest:
+            finished = ended | (self._last <= self._steps)
+        finished = finished & self._live
         slots = finished.nonzero().flatten()
         if not len(slots):
             return []
+        self._unfinished -= len(slots)
         self._live = self._live & ~finished
         done = self._generated(slots, ended[slots].tolist())
         self._compact()
@@ -111,10 +116,10 @@ class Cohort:
 
     def _compact(self) -> None:
         """Drop the finished rows once they are an eighth of the batch: copying the cache for fewer costs more."""
-        slots = self._live.nonzero().flatten()
-        gone = len(self._live) - len(slots)
-        if not len(slots) or gone * 8 < len(self._live):
+        gone = len(self._live) - self._unfinished
+        if not self._unfinished or gone * 8 < len(self._live):
             return
+        slots = self._live.nonzero().flatten()
         assert self._decoder is not None
         self._decoder.select(slots)
         self._choosing.select(slots)
