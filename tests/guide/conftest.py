@@ -38,7 +38,7 @@ def chat_model(tmp_path_factory) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        head_dim=16,
+        head_dim=32,
         max_position_embeddings=4096,
         pad_token_id=0,
         eos_token_id=1,

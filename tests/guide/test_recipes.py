@@ -58,6 +58,15 @@ def test_a_recipe_trains_when_it_is_made_small(path, workplace, chat_model, caps
     assert list((workplace / "run").rglob("report.md"))
 
 
+@pytest.mark.slow
+def test_the_small_recipe_trains_with_its_own_optimizer(workplace, chat_model, capsys):
+    pytest.importorskip("bitsandbytes")
+    (recipe,) = [path for path in RECIPES if path.stem == "small_gpu"]
+    changes = [*smaller(recipe, chat_model, write_rows(workplace)), "--set", "config.optim=adamw_8bit"]
+    assert main(["train", str(recipe), *changes]) == 0, capsys.readouterr().err
+    assert 'optim = "adamw_8bit"' in (workplace / "run" / "run.toml").read_text()
+
+
 def test_the_command_of_the_large_recipe_estimates_what_fits(workplace, chat_model, capsys):
     (recipe,) = [path for path in RECIPES if path.stem == "large_gpu"]
     (command,) = re.findall(r"^#   plaudit (vllm estimate .*?)  ", recipe.read_text(), re.MULTILINE)
