@@ -119,6 +119,17 @@ def test_attacks_find_a_generous_verifier(folder, capsys):
     assert attacks["all answers"] == {"n": 1, "held": 0}
 
 
+def test_it_is_said_when_no_attack_fits(folder, capsys):
+    (folder / "one.jsonl").write_text(
+        json.dumps({"kind": "upper", "completion": "a", "reference": "A", "expected": True})
+    )
+    line = ["audit", f"{folder}/faulty.py:upper", "--cases", f"{folder}/one.jsonl"]
+    assert main(line) == 0
+    assert "no attack fits these cases" in capsys.readouterr().out
+    assert main([*line, "--no-attacks"]) == 0
+    assert "no attack" not in capsys.readouterr().out
+
+
 def test_attack_names_differ():
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 

@@ -54,6 +54,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(report.as_record(), ensure_ascii=False))
     else:
         _print(report)
+        if not (args.no_attacks or report.attacks()):
+            print(
+                "no attack fits these cases; --kind and the cases' own kind say which are tried, e.g. math for numbers"
+            )
     return int(args.fail_under is not None and report.counts.accuracy < args.fail_under)
 
 
