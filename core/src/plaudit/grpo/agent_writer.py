@@ -19,7 +19,7 @@ from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.stopping import end_tokens
 from ..scoring.jobs import Jobs
 from ..scoring.scorer import Scorer
-from ..types import Rollout, Row
+from ..types import Message, Rollout, Row
 from .agents import EMPTY_PROMPT, Agents
 from .prompts import PromptCodec
 from .ranks import Ranks
@@ -29,6 +29,7 @@ from .writing import Assignment
 if TYPE_CHECKING:
     from ..rollout.agent.kinds import EnvironmentKind
     from ..rollout.chat import ToolChat
+    from ..rollout.chat.rendering import Seen
 
 THREADS = 512
 """Resets and tools that are not coroutines and run at one time."""
@@ -73,6 +74,7 @@ class AgentWriter:
     pool: EnvironmentPool = field(init=False)
     _broken: set[int] = field(default_factory=set)
     _batch: tuple[Any, int] = (None, 0)
+    _last: tuple[ToolChat, list[Message], Seen] | None = None
 
     late_columns: ClassVar[bool] = False
 
@@ -156,12 +158,14 @@ class AgentWriter:
         kind = None if start is None else start.kind
         prompt = row.prompt if start is None else observed(row.prompt, start.observation)
         chat = self.chats[kind]
+        seen = self._seen(chat, prompt)
         dialogue = Dialogue(
             index=index,
             row=replace(row, prompt=prompt),
             chat=chat,
             tools=self.agents.tools_of(kind),
-            prompt_ids=chat.prompt_ids(prompt),
+            prompt_ids=seen.ids,
+            media=seen.media,
             budget=self.limits.budget(row),
             context=self.limits.context,
             environment=None if start is None else start.environment,
@@ -178,6 +182,12 @@ class AgentWriter:
         if start is not None:
             dialogue.metrics["env/aborted"] = float(dialogue.finish_reason == "abort")
         return dialogue
+
+    def _seen(self, chat: ToolChat, prompt: list[Message]) -> Seen:
+        """The prompt as the model is given it: computed once for neighbours with the same, as in a group."""
+        if self._last is None or self._last[0] is not chat or self._last[1] != prompt:
+            self._last = (chat, prompt, chat.prompt(prompt))
+        return self._last[2]
 
     def _warn(self, starts: Sequence[Start | None]) -> None:
         """One line for each way in which resets failed."""
@@ -207,7 +217,7 @@ def agent_writer(
     args: Any, model: Any, codec: PromptCodec, generator: Generator, scorer: Scorer, ranks: Ranks, agents: Agents
 ) -> AgentWriter:
     """The writer of a run with tools or environments. Raises UsageError where the chat template cannot carry them."""
-    chats = agents.chats(codec.tokenizer, codec.chat_template_kwargs)
+    chats = agents.chats(codec.processing_class, codec.chat_template_kwargs)
     known = end_tokens(model, codec.tokenizer, ExtraOptions())
     ends = known.union(*(chat.end_ids for chat in chats.values()))
     prompt = codec.max_prompt_tokens

@@ -228,10 +228,14 @@ class Collector:
             metrics=tuple(rollout.metrics for rollout in rollouts),
             tasks=tuple(task_of(rollout.row.columns) for rollout in rollouts),
             learnt_tokens=sum(sum(self.learnt(rollout)) for rollout in rollouts),
-            texts=tuple((without_images(rollout.row.prompt), rollout.completion) for rollout in rollouts)
+            texts=tuple(
+                (without_images(rollout.row.prompt), without_images(rollout.completion)) for rollout in rollouts
+            )
             if self.keep_texts
             else None,
-            images=tuple(tuple(images_in(rollout.row.prompt)) for rollout in rollouts) if self.keep_images else None,
+            images=tuple((*images_in(rollout.row.prompt), *images_in(rollout.completion)) for rollout in rollouts)
+            if self.keep_images
+            else None,
         )
 
     def _compare(self, reports: Sequence[Report], num_generations: int) -> Advantages:

@@ -51,6 +51,11 @@ class PromptCodec:
     max_prompt_tokens: int | None = None
 
     @property
+    def processing_class(self) -> Any:
+        """What a conversation is rendered with."""
+        return self.tokenizer
+
+    @property
     def checks_ahead(self) -> bool:
         """Whether a prompt's length is known from the prompt column alone."""
         return self.max_prompt_tokens is not None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..rollout.media import Media
+from ..rollout.media import media_of
 from ..rollout.protocol import SamplingOptions
 from ..types import Row
 from .images import with_blocks
@@ -21,6 +21,11 @@ class SeeingCodec(PromptCodec):
     """A codec whose `tokenizer` is part of a `processor`."""
 
     processor: Any = None
+
+    @property
+    def processing_class(self) -> Any:
+        """The processor."""
+        return self.processor
 
     @property
     def checks_ahead(self) -> bool:
@@ -46,17 +51,6 @@ class SeeingCodec(PromptCodec):
         self._check_length(row, len(ids))
         rest = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         return Prepared(ids, media_of(rest, len(ids)))
-
-
-def media_of(found: Mapping[str, torch.Tensor], tokens: int) -> Media | None:
-    """What a processor gave for one prompt of so many tokens, beside ids and mask."""
-    rest = {name: value for name, value in found.items() if name not in ("input_ids", "attention_mask")}
-    by_token = {name for name, value in rest.items() if name.endswith("token_type_ids") and value.shape == (1, tokens)}
-    media = Media(
-        {name: value for name, value in rest.items() if name not in by_token},
-        {name: rest[name][0] for name in rest if name in by_token},
-    )
-    return media if rest else None
 
 
 def prompt_codec(processing_class: Any, options: Mapping[str, Any], room: int | None = None) -> PromptCodec:
@@ -86,11 +80,8 @@ def without_image_tokens(sampling: SamplingOptions, model: Any) -> SamplingOptio
     return replace(sampling, generation_kwargs={**sampling.generation_kwargs, "suppress_tokens": [token]})
 
 
-def check_seeing(args: Any, processing_class: Any, converses: bool) -> None:
-    """Prepare `args` for a vision-language model. Raises UsageError where one cannot generate.
-
-    `converses`: with tools or environments.
-    """
+def check_seeing(args: Any, processing_class: Any) -> None:
+    """Prepare `args` for a vision-language model. Raises UsageError where one cannot generate."""
     if not is_processor(processing_class):
         return
     # Rows without images leave the part that sees without a gradient.
@@ -99,7 +90,6 @@ def check_seeing(args: Any, processing_class: Any, converses: bool) -> None:
     for asked, name in (
         (args.use_transformers_continuous_batching, "use_transformers_continuous_batching"),
         (args.use_vllm, "use_vllm"),
-        (converses, "tools or environment_factory"),
     ):
         if asked:
             raise UsageError(

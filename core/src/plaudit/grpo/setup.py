@@ -51,7 +51,7 @@ def check_inputs(
 
 
 def prepare_policy(
-    model: Any, tokenizer: Any, peft_config: Any, quantization_config: Any, args: Any, *, converses: bool = False
+    model: Any, tokenizer: Any, peft_config: Any, quantization_config: Any, args: Any
 ) -> tuple[Any, Any]:
     """The policy and its tokenizer, or processor. `model`: a path, id or object; `tokenizer`: None = that beside it.
 
@@ -59,7 +59,7 @@ def prepare_policy(
     GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
     """
     check_moving_reference(args, model, peft_config)
-    check_seeing(args, tokenizer, converses)
+    check_seeing(args, tokenizer)
     check_optimizer(args)
     prepare_liger(args)
     options = model_options(args, model, quantization_config)
@@ -67,7 +67,7 @@ def prepare_policy(
     tokenizer = load_tokenizer(
         tokenizer, policy, revision=options.get("revision"), trust_remote_code=args.trust_remote_code
     )
-    check_seeing(args, tokenizer, converses)
+    check_seeing(args, tokenizer)
     check_moving_reference(args, policy, peft_config)
     check_trainable(policy, peft_config)
     if args.disable_dropout:

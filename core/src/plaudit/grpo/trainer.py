@@ -75,9 +75,7 @@ class GRPOTrainer(RecordingTrainer):
             model, reward_funcs, reward_processing_classes, args, train_dataset, eval_dataset, self.agents
         )
         set_seed(args.seed)
-        policy, tokenizer = prepare_policy(
-            model, processing_class, peft_config, quantization_config, args, converses=self.agents.converse
-        )
+        policy, tokenizer = prepare_policy(model, processing_class, peft_config, quantization_config, args)
         super().__init__(
             model=policy,
             args=args,

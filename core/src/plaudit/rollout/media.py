@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -27,6 +29,47 @@ class Media:
         return Media(*({name: change(value) for name, value in part.items()} for part in parts))
 
 
+def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The images in the content blocks of messages, in order; loaded where a path or an address is given."""
+    contents = [message.get("content") for message in messages]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    sources = [_source(block) for block in blocks if isinstance(block, Mapping) and block.get("type") == "image"]
+    return [_loaded(source) for source in sources]
+
+
+def media_of(found: Mapping[str, Tensor], tokens: int) -> Media | None:
+    """What a processor gave for one text of so many tokens, beside ids and mask."""
+    rest = {name: value for name, value in found.items() if name not in ("input_ids", "attention_mask")}
+    by_token = {name for name, value in rest.items() if name.endswith("token_type_ids") and value.shape == (1, tokens)}
+    media = Media(
+        {name: value for name, value in rest.items() if name not in by_token},
+        {name: rest[name][0] for name in rest if name in by_token},
+    )
+    return media if rest else None
+
+
+def joined(first: Media | None, tokens: int, second: Media | None, more: int) -> Media | None:
+    """The media of a text of `tokens` tokens with `first`, and `more` tokens with `second` after it.
+
+    Of `first`, values by token may be of fewer tokens: 0 from there on.
+    """
+    if second is None:
+        return first
+    parts = [first or Media({}, {}), second]
+    inputs = {
+        name: _stacked([one.inputs[name] for one in parts if name in one.inputs])
+        for name in dict.fromkeys(name for one in parts for name in one.inputs)
+    }
+    by_token = {}
+    for name in dict.fromkeys(name for one in parts for name in one.by_token):
+        known = next(one.by_token[name] for one in parts if name in one.by_token)
+        by_token[name] = known.new_zeros(tokens + more)
+        for start, one in zip((0, tokens), parts, strict=True):
+            values = one.by_token.get(name, known[:0])
+            by_token[name][start : start + len(values)] = values
+    return Media(inputs, by_token)
+
+
 def model_inputs(
     media: Sequence[Media | None], starts: Sequence[int], width: int, *, dtype: Any, device: Any
 ) -> dict[str, Any]:
@@ -44,6 +87,21 @@ def model_inputs(
         rows = [one.by_token.get(name) if one is not None else None for one in media]
         joined[name] = _by_token(rows, starts, width).to(device)
     return joined
+
+
+def _source(block: Mapping[str, Any]) -> Any:
+    found = next((block[key] for key in ("image", "path", "url", "base64") if block.get(key) is not None), None)
+    if found is None:
+        raise UsageError("a message has an image block without an image; give {'type': 'image', 'image': a picture}")
+    return found
+
+
+def _loaded(source: Any) -> Any:
+    if not isinstance(source, str):
+        return source
+    from transformers.image_utils import load_image
+
+    return load_image(source)
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:

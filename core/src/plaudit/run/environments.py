@@ -48,13 +48,13 @@ def with_agents(loaded: Mapping[str, LoadedData], run: RunFile) -> dict[str, Loa
 
 
 def check_agents(
-    run: RunFile, agents: Any, train: Sequence[Record], heldout: Sequence[Record], config: Any, tokenizer: Any
+    run: RunFile, agents: Any, train: Sequence[Record], heldout: Sequence[Record], config: Any, processing_class: Any
 ) -> None:
     """Raise UsageError when rows and environments do not fit, or the chat template cannot carry the tools."""
     if run.data is None and all(task.data is None for task in run.tasks) and config.max_steps <= 0:
         raise UsageError("the environment makes its tasks up, so nothing says how long to train: set config.max_steps")
     agents.datasets(list(train), list(heldout) or None, config)
-    agents.chats(tokenizer, config.chat_template_kwargs or {})
+    agents.chats(processing_class, config.chat_template_kwargs or {})
 
 
 def _factories(run: RunFile) -> Any:

@@ -77,7 +77,7 @@ def prepare_run(run: RunFile) -> Prepared:
     train = _mixed(run, {name: data.train for name, data in kept.items()}, ratios)
     heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)
     if agents is not None:
-        check_agents(run, agents, train, heldout, config, model.tokenizer)
+        check_agents(run, agents, train, heldout, config, model.processing_class)
     return Prepared(
         run=run,
         config=config,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...types import FinishReason, Message, Rollout, Row, ToolUse
+from ..media import Media, joined
 from ..protocol import Generated
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Dialogue:
 
     `row`: with the prompt as the model sees it. `tools`: by name; empty = the rollout has one turn. `budget`: the most
     tokens of a completion; `context`: the most that the model sees at once, None = not known. `messages`: what was said
-    since the prompt. `mask`: 1 on the model's tokens.
+    since the prompt. `mask`: 1 on the model's tokens. `media`: the images of prompt and answers.
     """
 
     index: int
@@ -30,6 +31,7 @@ class Dialogue:
     prompt_ids: tuple[int, ...]
     budget: int
     context: int | None = None
+    media: Media | None = None
     environment: Any = None
     metrics: dict[str, float] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
@@ -70,11 +72,13 @@ class Dialogue:
 
     def add_answers(self, answers: Sequence[Message]) -> bool:
         """Add what the tools answered to the last turn, if it fits; else nothing changes, and the dialogue ends."""
-        suffix = self.chat.suffix_ids(self.messages[-1], answers, self.turn_ids)
+        seen = self.chat.suffix(self.messages[-1], answers, self.turn_ids)
+        suffix = seen.ids
         length = len(self.prompt_ids) + len(self.completion_ids) + len(suffix)
         if len(suffix) > self.remaining or (self.context is not None and length >= self.context):
             return False
         self.messages.extend(answers)
+        self.media = joined(self.media, len(self.context_ids), seen.media, len(suffix))
         self._extend(suffix, 0, (0.0,) * len(suffix))
         if not self.remaining:
             self.finish_reason = "length"
@@ -94,6 +98,7 @@ class Dialogue:
             environment=self.environment,
             tool_uses=tuple(self.uses) if self.tools else None,
             metrics=self.metrics,
+            media=self.media,
         )
 
     def _extend(self, ids: Sequence[int], mark: int, logprobs: Sequence[float] | None) -> None:

@@ -70,9 +70,7 @@ class AgentLoop:
         by_index = {dialogue.index: dialogue for dialogue in live}
         answered: queue.SimpleQueue[Turn] = queue.SimpleQueue()
         turns: list[Turn] = []
-        requests = [
-            Request(dialogue.index, dialogue.context_ids, max_new_tokens=dialogue.remaining) for dialogue in live
-        ]
+        requests = [Request(one.index, one.context_ids, media=one.media, max_new_tokens=one.remaining) for one in live]
         try:
             for made in self.generator.generate(requests, sampling):
                 dialogue = by_index.pop(made.index)

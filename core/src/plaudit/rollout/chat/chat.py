@@ -12,7 +12,7 @@ from .families import Family, family_of, template_of
 from .formats import Format
 from .probing import USER, check_schemas_shown, probe, reader_of, refuse
 from .reading import as_message, read_turn, strip_marks
-from .rendering import HANDOVERS, Marks, Template
+from .rendering import HANDOVERS, Marks, Seen, Template
 from .values import types_of
 
 
@@ -36,7 +36,11 @@ class ToolChat:
 
     def prompt_ids(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Token ids of a conversation with the tools' schemas and the opening of the assistant's turn."""
-        return self.template.encode(self.prompt_text(messages))
+        return self.prompt(messages).ids
+
+    def prompt(self, messages: Sequence[Mapping[str, Any]]) -> Seen:
+        """The same, with the images in it."""
+        return self.template.see(self.prompt_text(messages), messages)
 
     def prompt_text(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """What `prompt_ids` encodes."""
@@ -70,9 +74,18 @@ class ToolChat:
         The end of the assistant's turn where `completion_ids` (what it sampled in this turn) lacks it, the tools'
         messages, and the opening of the next turn. None of them is the model's.
         """
+        return self.suffix(assistant_message, tool_messages, completion_ids).ids
+
+    def suffix(
+        self,
+        assistant_message: Mapping[str, Any],
+        tool_messages: Sequence[Mapping[str, Any]],
+        completion_ids: Sequence[int],
+    ) -> Seen:
+        """The same, with the images that the tools answered."""
         closing, rest = self.suffix_text(assistant_message, tool_messages)
         ended = bool(completion_ids) and self._is_ended(completion_ids, closing)
-        return self.template.encode(rest if ended else closing + rest)
+        return self.template.see(rest if ended else closing + rest, tool_messages)
 
     def suffix_text(
         self, assistant_message: Mapping[str, Any], tool_messages: Sequence[Mapping[str, Any]]

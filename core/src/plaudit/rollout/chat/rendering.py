@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import UsageError
+from ..media import Media, images_of, media_of
 
 # What ends a turn, in the families that are known; a tokenizer's own end-of-sequence token is added.
 TURN_ENDS = (
@@ -40,6 +41,14 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A piece of a conversation as the model is given it: token ids, and the images among them."""
+
+    ids: tuple[int, ...]
+    media: Media | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """`source` (a Jinja template) over `processor`, a tokenizer or the processor of a vision model."""
 
@@ -54,10 +63,15 @@ class Template:
         """The tokenizer itself."""
         return getattr(self.processor, "tokenizer", self.processor)
 
+    @property
+    def _blocks(self) -> bool:
+        """Whether the template takes contents as blocks alone, as those of some vision models do."""
+        return self.processor is not self.tokenizer and "is string" not in self.source
+
     def render(self, messages: Sequence[Mapping[str, Any]], *, prompt: bool = False) -> str:
         """The conversation as text; `prompt` adds the opening of the assistant's next turn."""
         text: str = self.processor.apply_chat_template(
-            conversation=[_plain(message, self.source) for message in messages],
+            conversation=[_plain(message, self.source, blocks=self._blocks) for message in messages],
             tools=list(self.schemas) or None,
             chat_template=self.source,
             add_generation_prompt=prompt,
@@ -70,20 +84,36 @@ class Template:
         """Token ids of rendered text; the template has written all special tokens."""
         return tuple(self.tokenizer(text=text, add_special_tokens=False)["input_ids"]) if text else ()
 
+    def see(self, text: str, messages: Sequence[Mapping[str, Any]]) -> Seen:
+        """The same, with the messages' images, whose places in the text are filled with as many tokens as each has.
 
-def _plain(message: Mapping[str, Any], source: str) -> dict[str, Any]:
+        Raises UsageError on images where there is no processor to see them.
+        """
+        images = images_of(messages)
+        if not images:
+            return Seen(self.encode(text))
+        if self.processor is self.tokenizer:
+            raise UsageError("a message has an image, but the model's tokenizer sees none; use a vision model")
+        found = self.processor(text=[text], images=[images], add_special_tokens=False, return_tensors="pt")
+        ids = tuple(found.pop("input_ids")[0].tolist())
+        return Seen(ids, media_of(found, len(ids)))
+
+
+def _plain(message: Mapping[str, Any], source: str, *, blocks: bool) -> dict[str, Any]:
     """The message as templates take it: no key that is None, and text blocks joined into a string.
 
     Columns of a table hold None for a key that a message lacks; templates ask whether the key is there. Templates of
     text models take strings, and drop blocks. Raises UsageError on an image where the template knows none.
     """
     kept = {key: value for key, value in message.items() if value is not None or key == "content"}
-    blocks = kept.get("content")
-    if not isinstance(blocks, list):
+    content = kept.get("content")
+    if blocks and isinstance(content, str):
+        return kept | {"content": [{"type": "text", "text": content}]}
+    if blocks or not isinstance(content, list):
         return kept
-    kinds = {block.get("type", "text") for block in blocks}
+    kinds = {block.get("type", "text") for block in content}
     if kinds <= {"text"}:
-        return kept | {"content": "".join(block.get("text") or "" for block in blocks)}
+        return kept | {"content": "".join(block.get("text") or "" for block in content)}
     unknown = sorted(kind for kind in kinds - {"text"} if str(kind).removesuffix("_url") not in source)
     if unknown:
         raise UsageError(
