@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the pages are not par
 
 
 def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_python_blocks_run(tmp_path, monkeypatch):
