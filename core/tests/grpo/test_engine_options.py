@@ -9,7 +9,9 @@ import torch
 from plaudit.grpo import GRPOConfig
 from plaudit.grpo.assembly import sampling_options
 from plaudit.grpo.colocating import build_colocated_generator
+from plaudit.grpo.precise_head import cast_head
 from plaudit.grpo.serving import build_server_generator
+from tiny_policy import make_model
 
 COLOCATED = [
     ("vllm_model_impl", "transformers", "model_impl"),
@@ -47,8 +49,7 @@ def options_among(given):
 
 @pytest.mark.parametrize(("field", "value", "option"), COLOCATED)
 def test_an_engine_in_the_process(options_of, field, value, option):
-    model = torch.nn.Module()
-    model.get_input_embeddings = lambda: torch.nn.Embedding(2, 2)
+    model = make_model()
 
     def build(args):
         build_colocated_generator(args, model, None, sampling_options(args))
@@ -56,6 +57,17 @@ def test_an_engine_in_the_process(options_of, field, value, option):
     where = ("plaudit.rollout.vllm_colocate", "ColocatedGenerator", build)
     assert getattr(options_among(options_of(*where)), option) != value
     assert getattr(options_among(options_of(*where, **{field: value})), option) == value
+
+
+def test_an_engine_computes_in_what_the_layers_do(options_of):
+    model = make_model(dtype=torch.bfloat16)
+    cast_head(model)
+
+    def build(args):
+        build_colocated_generator(args, model, None, sampling_options(args))
+
+    made = options_of("plaudit.rollout.vllm_colocate", "ColocatedGenerator", build)
+    assert options_among(made).dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(("field", "value", "option"), SERVED)

@@ -34,7 +34,7 @@ NAMES = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_with_a_legal_value(name, tmp_path):
-    model = make_model(tied=name != "cast_lm_head_to_fp32")
+    model = make_model()
     if name == "model_init_kwargs":
         model.save_pretrained(tmp_path / "policy")
         model = str(tmp_path / "policy")

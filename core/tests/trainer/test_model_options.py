@@ -57,6 +57,18 @@ def test_training_with_a_float32_head(tmp_path, saved):
     assert torch.equal(again.lm_head.weight, trainer.model.lm_head.weight.to(again.lm_head.weight.dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_head_that_shares_its_weight_with_the_embeddings(dtype, tmp_path):
+    model = make_model(tied=True, dtype=dtype)
+    trainer = make_trainer(tmp_path, model=model, cast_lm_head_to_fp32=True, beta=0.1)
+    trainer.train()
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert model.lm_head.weight.dtype == torch.float32
+    assert model.model.norm.weight.dtype == dtype
+    assert model.model.embed_tokens(torch.tensor([[3]])).dtype == dtype
+    assert model(torch.tensor([[3, 4]])).logits.dtype == torch.float32
+
+
 def _saved_again(trainer, tmp_path):
     trainer.save_model(str(tmp_path / "saved"))
     return str(tmp_path / "saved")
@@ -69,7 +81,6 @@ def lora(**more):
 
 
 REFUSED = {
-    "tied head": ({"cast_lm_head_to_fp32": True}, "shares its weight with the embeddings"),
     "adapter on the head": (
         {"cast_lm_head_to_fp32": True, "tied": False, "peft_config": lora(target_modules=["lm_head"])},
         "the head is a Linear, not a plain linear layer; take it out of",

@@ -52,7 +52,9 @@ def _dtype(args: Any, model: Any) -> str:
     """What the policy computes in: with mixed precision not what its weights are kept in."""
     if args.bf16 or args.fp16:
         return "bfloat16" if args.bf16 else "float16"
-    return str(model.get_input_embeddings().weight.dtype).removeprefix("torch.")
+    # A head may be kept in float32 by itself, and share its weight with the embeddings.
+    head = model.get_output_embeddings().weight
+    return str(next(weight.dtype for weight in model.parameters() if weight is not head)).removeprefix("torch.")
 
 
 def _check_devices(args: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,8 +23,9 @@ class Float32Head(nn.Linear):
 def cast_head(model: Any) -> None:
     """Turn the model's head into a `Float32Head`, in place.
 
-    Raises UsageError when the head shares its weight with the embeddings, which would become float32 with it, or is
-    not a plain linear layer (it is quantised, or carries an adapter).
+    A weight that head and embeddings share becomes float32 with it; what the embeddings return stays in the dtype that
+    the other layers compute in. Raises UsageError when the head is not a plain linear layer (it is quantised, or
+    carries an adapter).
     """
     head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
     if type(head) is not nn.Linear:
@@ -31,10 +33,12 @@ def cast_head(model: Any) -> None:
             f"cast_lm_head_to_fp32: the head is a {type(head).__name__}, not a plain linear layer; take it out of the "
             "adapter's target_modules and of quantisation, or set cast_lm_head_to_fp32=False"
         )
-    if head.weight is embeddings.weight:
-        raise UsageError(
-            "cast_lm_head_to_fp32: the head shares its weight with the embeddings (tie_word_embeddings), which would "
-            "become float32 too; set cast_lm_head_to_fp32=False, or load the whole model in float32"
-        )
+    dtype = head.weight.dtype
+    if head.weight is embeddings.weight and dtype != torch.float32:
+        embeddings.register_forward_hook(partial(_cast_output, dtype))
     head.float()
     head.__class__ = Float32Head
+
+
+def _cast_output(dtype: torch.dtype, module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    return output.to(dtype)
