@@ -93,3 +93,11 @@ def run(script, *words):
     """The line of JSON that a benchmark prints."""
     done = subprocess.run([sys.executable, BENCHMARKS / script, *words], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_parity_shows_the_worst_of_what_a_line_holds(module):
+    parity = module("parity")
+    first = [name for name in parity.product() if name.startswith("grpo-sum_then_normalize-group-token-")]
+    runs = {name: parity.Distance(1e-7, place * 1e-6, 0.0, "kl", 2e-8) for place, name in enumerate(first, 1)}
+    line = parity.product_table(runs).splitlines()[-1]
+    assert line == "| grpo | sum_then_normalize | group | token | 4 | 1.0e-07 | 4.0e-06 | 0.0e+00 | 2.0e-08 |"

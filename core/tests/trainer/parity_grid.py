@@ -82,12 +82,15 @@ AXES = {
 
 
 def product() -> dict[str, dict]:
-    """All 384 combinations of the axes, by a name; each batch is learnt from twice, so that ratios leave 1."""
+    """All 384 combinations of the axes, by a name; each batch is learnt from twice, so that ratios leave 1.
+
+    Adam divides a gradient by its size, also one that is float32 rounding of the advantages; its epsilon is above that.
+    """
     made = {}
     for values in itertools.product(*AXES.values()):
         options = dict(zip(AXES, values, strict=True))
         name = "-".join(map(str, values[:4])) + f"-beta{options['beta']}" + ("-lora" if options["lora"] else "-full")
-        made[name] = {**options, "num_iterations": 2}
+        made[name] = {**options, "num_iterations": 2, "adam_epsilon": 1e-6}
     return made
 
 
@@ -121,6 +124,7 @@ class Distance:
     """The worst difference over all steps, relative to TRL's value (above 0.1; below, to 0.1)."""
 
     loss: float
+    """Relative to the largest loss of the run, or to 0.1: a loss is a mean of terms of both signs, and may be tiny."""
     grad_norm: float
     metrics: float
     metric: str
@@ -136,10 +140,12 @@ class Distance:
 def distance(theirs, ours) -> Distance:
     """How far two runs lie apart. A step or a name that one of them lacks is infinitely far."""
     steps = list(zip(theirs.logs, ours.logs, strict=True))
+    largest = max(0.1, *(abs(one["loss"]) for one, _ in steps))
     by_name: dict[str, float] = {}
     for one, other in steps:
         for name in compared_names(one, other):
-            by_name[name] = max(by_name.get(name, 0.0), relative(one.get(name), other.get(name)))
+            scale = largest if name == "loss" else 0.1
+            by_name[name] = max(by_name.get(name, 0.0), relative(one.get(name), other.get(name), scale))
     loss, grad_norm = by_name.pop("loss"), by_name.pop("grad_norm")
     metric = max(by_name, key=by_name.__getitem__)
     if theirs.weights.keys() != ours.weights.keys():
@@ -151,8 +157,8 @@ def distance(theirs, ours) -> Distance:
     return Distance(loss, grad_norm, by_name[metric], metric, weights)
 
 
-def relative(one, other) -> float:
+def relative(one, other, scale: float) -> float:
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        error = abs(one - other) / max(abs(one), 0.1)
+        error = abs(one - other) / max(abs(one), scale)
         return error if error == error else float("inf")  # NaN is equal to nothing
     return 0.0 if one == other else float("inf")
