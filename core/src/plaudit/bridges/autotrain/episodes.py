@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
-from plaudit.grpo.prompts import PromptCodec
-from plaudit.grpo.writing import Assignment, Writer
 from plaudit.plugins.declare import reward
 from plaudit.scoring.spec import RewardSpec
-from plaudit.types import Rollout, completion_text
+from plaudit.types import completion_text
 
 from .policy import EpisodeBatcher, PolicyHandle
 
@@ -45,11 +44,11 @@ class Episodes:
     def attach(self, trainer: Any) -> None:
         """Give episodes the trainer's policy, and make the trainer's own uses of it wait for theirs."""
         source = trainer.source
-        writer = source.collector.writer
+        collector = source.collector
         self._model = trainer.accelerator.unwrap_model(trainer.model)
-        self.batcher = EpisodeBatcher(writer.generator)
+        self.batcher = EpisodeBatcher(collector.writer.generator)
         lock = self.batcher.policy_lock
-        object.__setattr__(source.collector, "writer", LockedWriter(writer, lock))
+        source.collector = replace(collector, writing=lambda: _alone_with(lock, collector.writing))
         source.annotate = _locked(source.annotate, lock)
 
     def _score(self, prompt: Any, completion: Any, ids: Sequence[int], step: int, columns: Any) -> float | None:
@@ -69,30 +68,11 @@ class Episodes:
         return None if found is None else float(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LockedWriter:
-    """A writer that holds the policy while it writes."""
-
-    inner: Writer
-    lock: Any
-
-    @property
-    def codec(self) -> PromptCodec:
-        """The inner writer's."""
-        return self.inner.codec
-
-    def write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
-        """As the inner writer, alone with the policy."""
-        with self.lock:
-            return self.inner.write(work, finished)
-
-    def scored(self, rollouts: Sequence[Rollout]) -> None:
-        """As the inner writer."""
-        self.inner.scored(rollouts)
-
-    def close(self) -> None:
-        """As the inner writer."""
-        self.inner.close()
+@contextmanager
+def _alone_with(lock: Any, inner: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """The context `inner`, entered while the lock is held."""
+    with lock, inner():
+        yield
 
 
 def _locked(function: Callable[..., Any], lock: Any) -> Callable[..., Any]:
