@@ -97,7 +97,8 @@ def test_an_installed_wheel_is_usable_by_name(clean_venv, build, tmp_path: Path)
         ("command", "vowel-count", "2.3.1"),
     ]
     assert "letters" in clean_venv.run("plaudit", "plugins", "vowels", cwd=home)
-    assert f"{len(rows)} of {len(rows)} components are sound" in clean_venv.run("plaudit", "plugins", "--check", cwd=home)
+    sound = f"{len(rows)} of {len(rows)} components are sound"
+    assert sound in clean_venv.run("plaudit", "plugins", "--check", cwd=home)
     assert clean_venv.run("plaudit", "vowel-count", "queue", cwd=home) == "4\n"
 
     used = json.loads(clean_venv.run("python", "-c", USE, cwd=home))

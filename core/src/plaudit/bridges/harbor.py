@@ -112,8 +112,8 @@ def harbor_tasks(*, folder: str, limit: int | None = None, split: str = "train")
 class HarborEnvironment:
     """One task in a sandbox session. The reward is what its tests write.
 
-    `backend`, `options`: as for `shared_sandbox`, None = the run's. `ignore_dockerfile`: run a task whose Dockerfile installs something in
-    the sandbox as it is.
+    `backend`, `options`: as for `open_sandbox`; None = the run's. `ignore_dockerfile`: run a task whose Dockerfile
+    installs something in the sandbox as it is.
     """
 
     def __init__(
