@@ -25,8 +25,8 @@ def build_model():
 @pytest.fixture
 def colocated(tokenizer):
     """Starts a generator on a model; it is closed after the test."""
-    from plaudit.rollout.vllm_colocate import ColocatedGenerator
-    from plaudit.rollout.vllm_engine import EngineOptions
+    from plaudit.rollout.vllm.colocate import ColocatedGenerator
+    from plaudit.rollout.vllm.engine import EngineOptions
 
     made = []
 

@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from plaudit.rollout.vllm_push import free_port
+from plaudit.rollout.vllm.push import free_port
 
 START_S = 600  # seconds; half a minute on a quiet machine
 

@@ -14,7 +14,7 @@ from plaudit.errors import UsageError  # noqa: E402
 from plaudit.rollout.protocol import Request, SamplingOptions  # noqa: E402
 from plaudit.rollout.structured import StructuredOutput  # noqa: E402
 from plaudit.rollout.transformers_generator import TransformersGenerator  # noqa: E402
-from plaudit.rollout.vllm_engine import EngineOptions  # noqa: E402
+from plaudit.rollout.vllm.engine import EngineOptions  # noqa: E402
 from vllm_models import perturb  # noqa: E402
 
 PROMPTS = [(7, 8, 9), (20, 21, 22, 23, 24, 25), (30,), tuple(range(5, 45))]

@@ -15,7 +15,7 @@ from plaudit.cli import main  # noqa: E402
 from plaudit.rollout.protocol import Request, SamplingOptions  # noqa: E402
 from plaudit.rollout.structured import StructuredOutput  # noqa: E402
 from plaudit.rollout.transformers_generator import TransformersGenerator  # noqa: E402
-from plaudit.rollout.vllm_server import ServerOptions, VLLMServerGenerator  # noqa: E402
+from plaudit.rollout.vllm.server import ServerOptions, VLLMServerGenerator  # noqa: E402
 from served import run_file_for, served  # noqa: E402
 from vllm_models import make_model, make_tokenizer, perturb  # noqa: E402
 

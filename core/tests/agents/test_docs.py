@@ -34,7 +34,7 @@ def test_its_run_file_is_one():
 
 
 def test_the_metrics_it_names_are_those_that_are_logged(tmp_path):
-    from plaudit.grpo.rollout_metrics import tool_metrics
+    from plaudit.grpo.reporting.rollout_metrics import tool_metrics
     from plaudit.types import ToolUse
 
     found = tool_metrics([(ToolUse("guess", 0.1), ToolUse("", 0.0, True)), (), None])

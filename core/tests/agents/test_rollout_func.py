@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from plaudit.errors import ContractError, UsageError
-from plaudit.grpo.agents import plan_agents
+from plaudit.grpo.generating.agents import plan_agents
 from scripted import Keep, chat_rows, make_model, make_tokenizer
 
 ROWS = [{"prompt": f"say {place}", "answer": str(place)} for place in range(4)]

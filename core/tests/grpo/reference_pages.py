@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from plaudit.grpo import GRPOConfig
-from plaudit.grpo.checks import REMOVED
+from plaudit.grpo.checking.checks import REMOVED
 from plaudit.grpo.fields import GenerationFields, LoggingFields, LossFields, ModelFields, VLLMFields
 from transformers import TrainingArguments
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import plaudit.grpo
 import pytest
 from plaudit.grpo import GRPOConfig, LossOptions
-from plaudit.grpo.checks import REMOVED, ConfigError
+from plaudit.grpo.checking.checks import REMOVED, ConfigError
 from plaudit.grpo.fields import GenerationFields, LoggingFields, LossFields, ModelFields, VLLMFields
 from transformers import HfArgumentParser
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from plaudit.grpo import GRPOConfig
 from plaudit.grpo.assembly import sampling_options
-from plaudit.grpo.colocating import build_colocated_generator
-from plaudit.grpo.precise_head import cast_head
-from plaudit.grpo.serving import build_server_generator
+from plaudit.grpo.forward.precise_head import cast_head
+from plaudit.grpo.generating.colocating import build_colocated_generator
+from plaudit.grpo.generating.serving import build_server_generator
 from tiny_policy import make_model
 
 COLOCATED = [
@@ -54,7 +54,7 @@ def test_an_engine_in_the_process(options_of, field, value, option):
     def build(args):
         build_colocated_generator(args, model, None, sampling_options(args))
 
-    where = ("plaudit.rollout.vllm_colocate", "ColocatedGenerator", build)
+    where = ("plaudit.rollout.vllm.colocate", "ColocatedGenerator", build)
     assert getattr(options_among(options_of(*where)), option) != value
     assert getattr(options_among(options_of(*where, **{field: value})), option) == value
 
@@ -66,7 +66,7 @@ def test_an_engine_computes_in_what_the_layers_do(options_of):
     def build(args):
         build_colocated_generator(args, model, None, sampling_options(args))
 
-    made = options_of("plaudit.rollout.vllm_colocate", "ColocatedGenerator", build)
+    made = options_of("plaudit.rollout.vllm.colocate", "ColocatedGenerator", build)
     assert options_among(made).dtype == "bfloat16"
 
 
@@ -75,6 +75,6 @@ def test_servers(options_of, field, value, option):
     def build(args):
         build_server_generator(args, None, None, None)
 
-    where = ("plaudit.rollout.vllm_server", "VLLMServerGenerator", build)
+    where = ("plaudit.rollout.vllm.server", "VLLMServerGenerator", build)
     assert getattr(options_among(options_of(*where)), option) != value
     assert getattr(options_among(options_of(*where, **{field: value})), option) == value

@@ -9,7 +9,7 @@ import pytest
 from legal_values import LEGAL, OWN, fields_with
 from plaudit.errors import UsageError
 from plaudit.grpo import GRPOConfig
-from plaudit.grpo.checks import REMOVED, ConfigError
+from plaudit.grpo.checking.checks import REMOVED, ConfigError
 from transformers import HfArgumentParser
 
 OLD_NAMES = ("use_transformers_paged", "vllm_importance_sampling_cap")

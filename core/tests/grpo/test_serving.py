@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from plaudit.errors import UsageError
 from plaudit.grpo import GRPOConfig
-from plaudit.grpo.serving import server_urls
+from plaudit.grpo.generating.serving import server_urls
 
 NAMED = [
     ({}, ["http://127.0.0.1:8000"]),

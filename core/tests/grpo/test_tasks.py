@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from plaudit.grpo.advantages import compute_advantages
-from plaudit.grpo.tasks import advantages_within_tasks, task_metrics, task_of
+from plaudit.grpo.rows.tasks import advantages_within_tasks, task_metrics, task_of
 
 NAN = float("nan")
 

@@ -7,9 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 from plaudit.errors import UsageError
-from plaudit.grpo import GRPOConfig, colocating
+from plaudit.grpo import GRPOConfig
 from plaudit.grpo.assembly import sampling_options
-from plaudit.grpo.colocating import check_vllm
+from plaudit.grpo.generating import colocating
+from plaudit.grpo.generating.colocating import check_vllm
 
 
 def config(**more):

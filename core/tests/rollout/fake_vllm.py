@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import torch
 from aiohttp import web
-from plaudit.rollout.vllm_push import free_port
-from plaudit.rollout.vllm_transfer import broadcast_gloo, join_gloo
+from plaudit.rollout.vllm.push import free_port
+from plaudit.rollout.vllm.transfer import broadcast_gloo, join_gloo
 
 RIGHT, WRONG = 5, 9
 

@@ -6,7 +6,7 @@ import pytest
 from plaudit.errors import UsageError
 from plaudit.rollout.protocol import SamplingOptions
 from plaudit.rollout.structured import StructuredOutput
-from plaudit.rollout.vllm_sampling import vllm_sampling
+from plaudit.rollout.vllm.sampling import vllm_sampling
 
 PLAIN = {
     "max_tokens": 512,

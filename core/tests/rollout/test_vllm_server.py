@@ -12,9 +12,9 @@ import torch
 from plaudit.errors import UsageError
 from plaudit.rollout.protocol import Request, SamplingOptions
 from plaudit.rollout.structured import StructuredOutput
-from plaudit.rollout.vllm_http import VLLMServerError
-from plaudit.rollout.vllm_push import free_port, master_address
-from plaudit.rollout.vllm_server import ServerOptions, VLLMServerGenerator
+from plaudit.rollout.vllm.http import VLLMServerError
+from plaudit.rollout.vllm.push import free_port, master_address
+from plaudit.rollout.vllm.server import ServerOptions, VLLMServerGenerator
 
 sys.path.append(str(Path(__file__).parent))
 from fake_vllm import RIGHT, FakeVLLM, close_all
@@ -182,7 +182,7 @@ def test_completions_fit_into_what_the_server_takes(servers, connect):
 
 
 def test_more_requests_than_servers_take_at_once_wait_their_turn(servers, connect, monkeypatch):
-    monkeypatch.setattr("plaudit.rollout.vllm_servers.IN_FLIGHT", 4)
+    monkeypatch.setattr("plaudit.rollout.vllm.servers.IN_FLIGHT", 4)
     (server,) = servers()
     generator = connect([server])
     generator.refresh(0)
@@ -222,7 +222,7 @@ def test_weights_arrive_as_they_are_and_only_when_they_moved(servers, connect):
 
 
 def test_many_weights_travel_in_parts(servers, connect, monkeypatch):
-    monkeypatch.setattr("plaudit.rollout.vllm_push.CHUNK_BYTES", 25)
+    monkeypatch.setattr("plaudit.rollout.vllm.push.CHUNK_BYTES", 25)
     (server,) = servers()
     policy = Policy()
     connect([server], policy).refresh(0)
@@ -311,7 +311,7 @@ def test_a_request_that_is_wrong_is_not_asked_again(servers, connect):
 
 
 def test_a_server_that_fails_each_request_ends_in_an_error(servers, connect, monkeypatch):
-    monkeypatch.setattr("plaudit.rollout.vllm_servers.ATTEMPTS", 3)
+    monkeypatch.setattr("plaudit.rollout.vllm.servers.ATTEMPTS", 3)
     (server,) = servers()
     generator = connect([server])
     generator.refresh(0)

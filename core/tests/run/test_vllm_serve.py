@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from plaudit.cli import main
-from plaudit.rollout.vllm_push import free_port
+from plaudit.rollout.vllm.push import free_port
 
 RUN = "examples/quickstart.toml"
 
@@ -48,7 +48,7 @@ def test_the_command_for_a_cpu(capsys):
     assert option(command, "--logprobs-mode") == "processed_logprobs"
     assert option(command, "--generation-config") == "vllm"
     assert json.loads(option(command, "--weight-transfer-config")) == {"backend": "gloo"}
-    assert option(command, "--worker-extension-cls") == "plaudit.rollout.vllm_worker.CpuWeights"
+    assert option(command, "--worker-extension-cls") == "plaudit.rollout.vllm.worker.CpuWeights"
     assert option(command, "--host") == "127.0.0.1"
     # The longest prompt of the data and the 40 tokens of a completion.
     assert 40 < int(option(command, "--max-model-len")) < 60

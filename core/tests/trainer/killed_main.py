@@ -24,7 +24,9 @@ import datasets
 import numpy
 import pyarrow.parquet as pq
 import torch
-from plaudit.grpo import checkpoint_folders, run_log, trainer
+from plaudit.grpo import trainer
+from plaudit.grpo.reporting import run_log
+from plaudit.grpo.saving import checkpoint_folders
 from plaudit.scoring.spec import reward_specs
 
 from runs import ROWS, count_digits, make_trainer, metrics_of

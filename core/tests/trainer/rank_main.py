@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from plaudit import reward
 from plaudit.errors import PlauditError, UsageError
-from plaudit.grpo import packing
+from plaudit.grpo.forward import packing
 from plaudit.rollout.protocol import Generated
 from plaudit.scoring.spec import reward_specs
 from side_by_side import in_order, run_plaudit, use_generator

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from plaudit import UsageError
-from plaudit.grpo.chosen_rows import ChosenRows, Curriculum
+from plaudit.grpo.rows.chosen_rows import ChosenRows, Curriculum
 
 from runs import ROWS, make_trainer, metrics_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 import torch
-from plaudit.grpo.checks import ConfigError
-from plaudit.grpo.dynamic_sampling import merged_tables
+from plaudit.grpo.checking.checks import ConfigError
+from plaudit.grpo.generating.dynamic_sampling import merged_tables
 from plaudit.scoring.table import ScoreTable
 
 from runs import ROWS, count_digits, make_trainer, metrics_of

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from plaudit import hookimpl
-from plaudit.grpo import hooking
+from plaudit.grpo.reporting import hooking
 from plaudit.plugins.hooks import Hooks
 
 from runs import make_trainer, metrics_of

@@ -8,7 +8,7 @@ import pytest
 import torch
 from plaudit.grpo import LOSSES, LossOptions, LossScale, policy_loss, reduce_statistics
 from plaudit.grpo.batch import Experience, collate
-from plaudit.grpo.idle_rows import active_stats, skipped_rows, teaches_without_advantage
+from plaudit.grpo.forward.idle_rows import active_stats, skipped_rows, teaches_without_advantage
 from plaudit.grpo.logprobs import TokenScorer
 
 from runs import make_trainer, metrics_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from plaudit.grpo.lean_norms import LeanNorms
+from plaudit.grpo.forward.lean_norms import LeanNorms
 from torch import nn
 
 SIZES = {
@@ -77,7 +77,7 @@ def test_values_and_gradients_are_those_of_the_model(family: str) -> None:
 
 
 def test_gradients_are_the_closed_form() -> None:
-    from plaudit.grpo.lean_norms import _RMSNorm
+    from plaudit.grpo.forward.lean_norms import _RMSNorm
 
     torch.manual_seed(1)
     hidden = torch.randn(3, 2, 5, 6, dtype=torch.float64).transpose(1, 2).requires_grad_()

@@ -9,9 +9,9 @@ import torch
 from plaudit.errors import UsageError
 from plaudit.grpo import GRPOConfig
 from plaudit.grpo.batch import Experience, collate
+from plaudit.grpo.forward.precise_head import cast_head
 from plaudit.grpo.logprobs import TokenScorer
-from plaudit.grpo.models import load_model
-from plaudit.grpo.precise_head import cast_head
+from plaudit.grpo.policy.models import load_model
 from tiny_policy import make_model, make_tokenizer
 
 from runs import make_trainer, metrics_of

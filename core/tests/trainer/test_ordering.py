@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from plaudit.grpo.ordering import ByLength, as_drawn
+from plaudit.grpo.forward.ordering import ByLength, as_drawn
 
 from runs import make_model, make_trainer
 

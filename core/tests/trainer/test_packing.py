@@ -7,10 +7,11 @@ import random
 
 import pytest
 import torch
-from plaudit.grpo import logprobs, packing
+from plaudit.grpo import logprobs
 from plaudit.grpo.batch import Experience, collate
+from plaudit.grpo.forward import packing
+from plaudit.grpo.forward.packing import pack, packed_in_any_case
 from plaudit.grpo.logprobs import TokenScorer
-from plaudit.grpo.packing import pack, packed_in_any_case
 
 SIZES = {
     "vocab_size": 97,

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import yaml
-from plaudit.grpo.publishing import HubError
+from plaudit.grpo.saving.publishing import HubError
 
 from runs import count_digits, make_trainer
 

@@ -13,7 +13,13 @@ from unittest import mock
 import pytest
 import torch
 from killed_main import SCENARIOS
-from plaudit.grpo.checkpoint_folders import CheckpointError, checkpoints_of, clear_incomplete, newest_whole, problem_of
+from plaudit.grpo.saving.checkpoint_folders import (
+    CheckpointError,
+    checkpoints_of,
+    clear_incomplete,
+    newest_whole,
+    problem_of,
+)
 from plaudit.run.folder import RunFolder
 
 from runs import ROWS, make_trainer, metrics_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from plaudit.errors import UsageError
-from plaudit.grpo.reward_models import names_model
+from plaudit.grpo.policy.reward_models import names_model
 from tiny_policy import ALPHABET, make_model, make_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification
 

@@ -16,8 +16,8 @@ import torch
 from plaudit.errors import UsageError
 from plaudit.grpo import LossOptions, LossScale, policy_loss, reduce_statistics
 from plaudit.grpo.batch import Experience, collate
+from plaudit.grpo.generating.sampler_correction import Correction, SamplerCorrector
 from plaudit.grpo.logprobs import TokenScorer
-from plaudit.grpo.sampler_correction import Correction, SamplerCorrector
 from plaudit.rollout.protocol import Generated
 from side_by_side import completion, differences, run_plaudit, run_trl, use_generator
 

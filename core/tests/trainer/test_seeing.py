@@ -8,10 +8,10 @@ import pytest
 import torch
 from plaudit.errors import UsageError
 from plaudit.grpo.batch import Experience, MicroBatch, collate
-from plaudit.grpo.images import images_in, with_blocks, without_images
 from plaudit.grpo.logprobs import TokenScorer
-from plaudit.grpo.prompts import as_row
-from plaudit.grpo.seeing import SeeingCodec
+from plaudit.grpo.policy.images import images_in, with_blocks, without_images
+from plaudit.grpo.policy.seeing import SeeingCodec
+from plaudit.grpo.rows.prompts import as_row
 from plaudit.rollout.protocol import Request, SamplingOptions
 from plaudit.rollout.transformers_generator import TransformersGenerator
 from seeing import FAMILIES, make_seeing, picture, rows
@@ -128,7 +128,7 @@ def constant_now_and_then(completions, answer, **columns):
 
 
 def test_the_policy_never_writes_an_image(family):
-    from plaudit.grpo.seeing import without_image_tokens
+    from plaudit.grpo.policy.seeing import without_image_tokens
 
     model, _ = make_seeing(family)
     options = without_image_tokens(SamplingOptions(), model)
@@ -168,7 +168,7 @@ def test_a_micro_batch_with_images_survives_saving(tmp_path):
 @pytest.mark.parametrize("logged", [True, False])
 def test_images_go_to_the_trackers_and_not_into_files(logged, tmp_path, monkeypatch):
     import pyarrow.parquet as pq
-    from plaudit.grpo import table_sinks
+    from plaudit.grpo.reporting import table_sinks
 
     shown = []
     monkeypatch.setitem(table_sinks._TRACKERS, "wandb", lambda columns, mode, step: shown.append(columns))

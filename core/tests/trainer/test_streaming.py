@@ -11,7 +11,7 @@ from datasets import Dataset, IterableDataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plaudit.errors import UsageError
-from plaudit.grpo.streams import StreamedRows, shuffled, streams
+from plaudit.grpo.rows.streams import StreamedRows, shuffled, streams
 
 from runs import ROWS, make_trainer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from plaudit.grpo import table_sinks
+from plaudit.grpo.reporting import table_sinks
 
 from runs import make_trainer
 

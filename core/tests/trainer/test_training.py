@@ -114,7 +114,7 @@ def test_conversations_get_the_chat_template_and_its_arguments(tmp_path):
 
 
 def as_row(record):
-    from plaudit.grpo.prompts import as_row
+    from plaudit.grpo.rows.prompts import as_row
 
     return as_row(record)
 

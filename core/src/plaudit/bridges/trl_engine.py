@@ -62,7 +62,7 @@ def build_trl_trainer(
     from transformers import TrainerCallback
     from trl import GRPOTrainer as Theirs
 
-    from plaudit.grpo.run_log import RunLog
+    from plaudit.grpo.reporting.run_log import RunLog
 
     class Trainer(Theirs):
         """TRL's trainer, with what a run here needs besides."""
@@ -100,8 +100,8 @@ def _generate(
     num_generations: int,
     temperature: float | None,
 ) -> list[dict[str, Any]]:
-    from plaudit.grpo.alone import scored_completions
     from plaudit.grpo.assembly import sampling_options
+    from plaudit.grpo.generating.alone import scored_completions
 
     sampling = sampling_options(config)
     return scored_completions(

@@ -70,7 +70,7 @@ def _rows(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _records(model: str, args: argparse.Namespace, specs: list[Any], rows: list[Any], sampling: Any) -> list[Any]:
-    from plaudit.grpo.alone import scored_completions
+    from plaudit.grpo.generating.alone import scored_completions
     from plaudit.run.launch import quiet_libraries
     from plaudit.run.loading_models import load_for_inference
 

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if not prompts:
         raise UsageError("there is no prompt; give one, or lines on standard input")
     require_packages()
-    from plaudit.grpo.alone import completions
+    from plaudit.grpo.generating.alone import completions
     from plaudit.run.launch import quiet_libraries
     from plaudit.run.loading_models import load_for_inference
     from plaudit.run.samples import plain_text

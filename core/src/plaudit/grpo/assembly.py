@@ -11,30 +11,30 @@ from ..rollout.options import ExtraOptions
 from ..rollout.protocol import Generator, SamplingOptions
 from ..rollout.stopping import end_tokens
 from ..rollout.structured import StructuredOutput
-from ..rollout.vllm_sampling import vllm_sampling
+from ..rollout.vllm.sampling import vllm_sampling
 from ..scoring.scorer import Scorer
-from .agent_writer import agent_writer
-from .agents import Agents
-from .chosen_rows import build_chosen_rows, chooses
 from .collecting import Collected, Collector
-from .colocating import build_colocated_generator
-from .dynamic_sampling import DynamicSampling
-from .local_generation import build_transformers_generator, check_transformers_sampling
+from .forward.ordering import Arrange, as_drawn
+from .forward.packable import packing_allowed
+from .generating.agent_writer import agent_writer
+from .generating.agents import Agents
+from .generating.colocating import build_colocated_generator
+from .generating.dynamic_sampling import DynamicSampling
+from .generating.local_generation import build_transformers_generator, check_transformers_sampling
+from .generating.rollout_function import FunctionWriter
+from .generating.serving import build_overlap, build_server_generator, generates_by_server
+from .generating.sharding import decodes_in_step, gathers, prepare_frozen, steps_together, whole_weights
 from .logprobs import TokenScorer
-from .models import context_length, frozen_copy, is_adapted
-from .ordering import Arrange, as_drawn
-from .packable import packing_allowed
-from .prompts import PromptCodec
+from .policy.models import context_length, frozen_copy, is_adapted
+from .policy.reference_model import Annotator, Reference
+from .policy.seeing import is_processor, prompt_codec, without_image_tokens
 from .ranks import Ranks
-from .reference_model import Annotator, Reference
-from .rollout_function import FunctionWriter
+from .rows.chosen_rows import build_chosen_rows, chooses
+from .rows.prompts import PromptCodec
+from .rows.streams import StreamedRows, shuffled, streams
 from .sampler import IndexedRows, PromptSampler, Rows
 from .schedule import Schedule
-from .seeing import is_processor, prompt_codec, without_image_tokens
-from .serving import build_overlap, build_server_generator, generates_by_server
-from .sharding import decodes_in_step, gathers, prepare_frozen, steps_together, whole_weights
 from .source import RolloutSource
-from .streams import StreamedRows, shuffled, streams
 from .writing import Mode, SingleTurnWriter, Writer
 
 

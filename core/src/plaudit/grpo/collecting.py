@@ -12,9 +12,9 @@ import torch
 from ..rollout.protocol import SamplingOptions
 from ..types import Rollout, Row, Text, ToolUse
 from .advantages import Advantages, Aggregation, Scale
-from .images import images_in, without_images
+from .policy.images import images_in, without_images
 from .ranks import Ranks
-from .tasks import advantages_within_tasks, task_of
+from .rows.tasks import advantages_within_tasks, task_of
 from .writing import Assignment, Mode, Writer
 
 if TYPE_CHECKING:

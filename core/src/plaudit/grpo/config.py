@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import TrainingArguments
 
-from .checks import check_batches, check_config, check_names, resolve_aliases
+from .checking.checks import check_batches, check_config, check_names, resolve_aliases
 from .fields import GenerationFields, LoggingFields, LossFields, ModelFields, VLLMFields
 
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .batch import MicroBatch
-from .head_forward import answered_by, head_comes_last
-from .lean_norms import LeanNorms
-from .packable import PackedModel
-from .packing import pack
-from .precise_head import Float32Head
+from .forward.head_forward import answered_by, head_comes_last
+from .forward.lean_norms import LeanNorms
+from .forward.packable import PackedModel
+from .forward.packing import pack
+from .forward.precise_head import Float32Head
 
 # Logits that may exist at one time. A batch below it keeps its probabilities for the backward pass; a larger one is
 # computed in chunks of this size, twice.

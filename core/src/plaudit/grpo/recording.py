@@ -7,20 +7,20 @@ from typing import Any
 
 from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
-from . import checkpoints
 from .advantages import reward_metrics
 from .collecting import Collected
 from .entropy import EntropyController
-from .hooking import announce_scores, metrics_of_hooks
 from .metrics import MetricWindow
-from .moving_reference import MovingReference
-from .profiling import report_times
-from .publishing import PublishingTrainer
+from .policy.moving_reference import MovingReference
 from .records import LossOptions
-from .renamed_weights import load_renamed
-from .resuming import checkpoint_to_resume
-from .rollout_metrics import collected_metrics
-from .run_log import RunLog
+from .reporting.hooking import announce_scores, metrics_of_hooks
+from .reporting.profiling import report_times
+from .reporting.rollout_metrics import collected_metrics
+from .reporting.run_log import RunLog
+from .saving import checkpoints
+from .saving.publishing import PublishingTrainer
+from .saving.renamed_weights import load_renamed
+from .saving.resuming import checkpoint_to_resume
 from .world import World
 from .writing import Mode
 

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from ..scoring.spec import RewardSpec, reward_specs, unique_names
-from .agents import Agents
-from .chosen_rows import check_choice
-from .datasets import check_datasets, only_prompts
-from .kernels import prepare_liger
-from .models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
-from .moving_reference import check_moving_reference
-from .precise_head import cast_head
-from .quantization import check_optimizer, check_trainable, is_quantized, model_options, prepare_quantized
-from .reference_model import copy_adapter
-from .refusals import check_rewards, check_task_limits
-from .reward_models import prepare_models, with_models
-from .seeing import check_seeing
+from .checking.refusals import check_rewards, check_task_limits
+from .forward.kernels import prepare_liger
+from .forward.precise_head import cast_head
+from .generating.agents import Agents
+from .policy.models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
+from .policy.moving_reference import check_moving_reference
+from .policy.quantization import check_optimizer, check_trainable, is_quantized, model_options, prepare_quantized
+from .policy.reference_model import copy_adapter
+from .policy.reward_models import prepare_models, with_models
+from .policy.seeing import check_seeing
+from .rows.chosen_rows import check_choice
+from .rows.datasets import check_datasets, only_prompts
 
 
 def check_inputs(

@@ -12,10 +12,10 @@ import torch
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
 from .collecting import Collected, Collector, Writing
-from .dynamic_sampling import DynamicSampling
-from .ordering import Arrange, as_drawn
-from .overlap import Overlap
-from .prompts import as_row
+from .forward.ordering import Arrange, as_drawn
+from .generating.dynamic_sampling import DynamicSampling
+from .generating.overlap import Overlap
+from .rows.prompts import as_row
 from .sampler import Rows, rank_share
 from .schedule import Schedule
 from .writing import Mode

@@ -15,31 +15,32 @@ from transformers import TrainerCallback
 
 from ..errors import UsageError
 from ..scoring.scorer import Scorer
-from . import assembly, checkpoints
-from .agents import plan_agents
-from .balancing import balance_coefficient, with_balance
+from . import assembly
 from .batch import MicroBatch
-from .colocating import check_vllm
+from .checking.refusals import check_groups, refuse_conversations_in_step, refuse_parallelism
 from .config import GRPOConfig
-from .datasets import check_prompt_lengths
 from .entropy import EntropyController
-from .evaluation import evaluation_rows, generations_in_evaluation, random_state_kept, ticks
-from .hooking import StepHooks
-from .idle_rows import active_stats, skipped_rows, teaches_without_advantage
+from .forward.balancing import balance_coefficient, with_balance
+from .forward.idle_rows import active_stats, skipped_rows, teaches_without_advantage
+from .forward.old_logprobs import needs_old_logprobs, sampler_is_policy
+from .forward.ordering import build_order
+from .generating.agents import plan_agents
+from .generating.colocating import check_vllm
+from .generating.preview import preview
+from .generating.sampler_correction import SamplerCorrector
+from .generating.sharding import whole_weights
 from .losses import policy_loss
-from .moving_reference import follow_policy
-from .old_logprobs import needs_old_logprobs, sampler_is_policy
-from .ordering import build_order
-from .preview import preview
+from .policy.moving_reference import follow_policy
+from .policy.reference_model import Annotator
+from .policy.reward_models import prepare_models
 from .ranks import Ranks
 from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
-from .reference_model import Annotator
-from .refusals import check_groups, refuse_conversations_in_step, refuse_parallelism
-from .reward_models import prepare_models
-from .sampler_correction import SamplerCorrector
+from .reporting.hooking import StepHooks
+from .rows.datasets import check_prompt_lengths
+from .rows.evaluation import evaluation_rows, generations_in_evaluation, random_state_kept, ticks
+from .saving import checkpoints
 from .setup import check_inputs, default_output_dir, prepare_policy
-from .sharding import whole_weights
 from .world import World
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from ..rollout.protocol import Generated, Generator, Request, SamplingOptions
 from ..types import Rollout, Row
-from .prompts import Prepared, PromptCodec
-from .tasks import completion_limit
+from .rows.prompts import Prepared, PromptCodec
+from .rows.tasks import completion_limit
 
 Mode = Literal["train", "eval"]
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from plaudit.grpo.model_card import model_card, table
+from plaudit.grpo.saving.model_card import model_card, table
 from plaudit.plugins.lock import Lock
 from plaudit.run.curve import read_metrics
 from plaudit.run.folder import RunFolder

@@ -30,7 +30,7 @@ def make_config(run: RunFile) -> Any:
 
 def config_values(run: RunFile) -> dict[str, Any]:
     """The fields of GRPOConfig that a run sets. Raises UsageError on an unknown one or a wrong type."""
-    from plaudit.grpo.checks import refuse_removed
+    from plaudit.grpo.checking.checks import refuse_removed
     from plaudit.grpo.config import GRPOConfig
 
     refuse_removed(run.config)

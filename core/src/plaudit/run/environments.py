@@ -26,7 +26,7 @@ def plan_run_agents(run: RunFile) -> Any:
         return None
     if run.engine != "plaudit":
         raise UsageError(f'engine = "{run.engine}" has no tools and environments here; use engine = "plaudit"')
-    from plaudit.grpo.agents import plan_agents
+    from plaudit.grpo.generating.agents import plan_agents
 
     return plan_agents([_tool(reference) for reference in run.tools], _factories(run))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plaudit.errors import UsageError
-from plaudit.grpo.checkpoint_folders import checkpoints_of, newest_whole, staging_root
+from plaudit.grpo.saving.checkpoint_folders import checkpoints_of, newest_whole, staging_root
 
 
 @dataclass(frozen=True, slots=True)

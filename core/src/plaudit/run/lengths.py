@@ -38,7 +38,7 @@ def measure_prompts(rows: Sequence[Mapping[str, Any]], codec: Any) -> PromptLeng
 
 def token_counts(rows: Sequence[Mapping[str, Any]], codec: Any) -> list[int]:
     """Prompt length of each row, in tokens, as the trainer will encode it."""
-    from plaudit.grpo.prompts import as_row
+    from plaudit.grpo.rows.prompts import as_row
 
     if not rows:
         return []

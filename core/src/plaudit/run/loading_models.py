@@ -13,7 +13,7 @@ def load_for_inference(path: str, *, dtype: str | None = None) -> tuple[Any, Any
     """The model in eval mode, on the GPU if there is one, and its tokenizer. Raises UsageError when there is none."""
     import torch
 
-    from plaudit.grpo.models import load_model, load_tokenizer
+    from plaudit.grpo.policy.models import load_model, load_tokenizer
     from plaudit.run.merging import ADAPTER_FILE, is_adapter
     from plaudit.run.model_files import find_model
     from plaudit.run.schema import ModelSection

@@ -41,7 +41,7 @@ def merge_adapter(adapter: Path, target: Path, *, base: str | None = None, dtype
 
 
 def _load(name: str | None, adapter: Path, dtype: str | None) -> Any:
-    from plaudit.grpo.models import load_model
+    from plaudit.grpo.policy.models import load_model
 
     if not name:
         raise UsageError(f"'{adapter}' does not say which model it was trained on; name it with --base")

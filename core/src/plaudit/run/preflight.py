@@ -56,7 +56,7 @@ class Prepared:
 
 def prepare_run(run: RunFile) -> Prepared:
     """Load rewards, data, configuration and tokenizer, and check each against the others. Raises PlauditError."""
-    from plaudit.grpo.seeing import prompt_codec
+    from plaudit.grpo.policy.seeing import prompt_codec
 
     rewards = load_rewards(run)
     agents = plan_run_agents(run)

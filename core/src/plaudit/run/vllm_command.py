@@ -13,7 +13,7 @@ from plaudit.errors import UsageError
 if TYPE_CHECKING:
     from plaudit.run.preflight import Prepared
 
-EXTENSION = "plaudit.rollout.vllm_worker.CpuWeights"
+EXTENSION = "plaudit.rollout.vllm.worker.CpuWeights"
 LEAST_LOGPROBS = 20
 CPU_BLOCK = 32  # tokens of a KV block; vLLM's 128 would share no prompt that is shorter
 

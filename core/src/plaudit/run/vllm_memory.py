@@ -9,7 +9,7 @@ from plaudit.errors import UsageError
 
 GIB = 2**30
 KV_BLOCK = 16  # tokens that vLLM allots together
-BATCHED_TOKENS = 4096  # tokens that the engine computes at a time, see rollout/vllm_engine.py
+BATCHED_TOKENS = 4096  # tokens that the engine computes at a time, see rollout/vllm/engine.py
 ENGINE_FIXED = 1 * GIB  # CUDA graphs and workspaces
 DEVICE_RESERVE = 0.05  # the driver, fragmentation
 LAYER_BYTES = (

@@ -1,0 +1,1 @@
+"""Who writes the rollouts of a run, and when."""

@@ -1,0 +1,1 @@
+"""The models of a run: policy, reference, rewards that are models."""

@@ -1,0 +1,1 @@
+"""What a run logs: metrics of rollouts, tables, times."""

@@ -1,0 +1,1 @@
+"""The rows of a run: datasets, their order, tasks, prompts."""

@@ -1,0 +1,1 @@
+"""Completions by vLLM: in this process, or by servers."""
