@@ -13,7 +13,8 @@ from ..rollout.stopping import end_tokens
 from ..rollout.structured import StructuredOutput
 from ..rollout.vllm.sampling import vllm_sampling
 from ..scoring.scorer import Scorer
-from .collecting import Collected, Collector
+from .collected import Collected
+from .collecting import Collector
 from .forward.ordering import Arrange, as_drawn
 from .forward.packable import packing_allowed
 from .generating.agent_writer import agent_writer

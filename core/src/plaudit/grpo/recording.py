@@ -8,7 +8,7 @@ from typing import Any
 from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from .advantages import reward_metrics
-from .collecting import Collected
+from .collected import Collected
 from .entropy import EntropyController
 from .metrics import MetricWindow
 from .policy.moving_reference import MovingReference

@@ -11,7 +11,8 @@ import torch
 
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
-from .collecting import Collected, Collector, Writing
+from .collected import Collected, Writing
+from .collecting import Collector
 from .forward.ordering import Arrange, as_drawn
 from .generating.dynamic_sampling import DynamicSampling
 from .generating.overlap import Overlap

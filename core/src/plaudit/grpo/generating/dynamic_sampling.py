@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from ...scoring.table import ScoreTable
 from ...types import Row
-from ..collecting import Collected, Collector
+from ..collected import Collected
+from ..collecting import Collector
 from ..ranks import Ranks
 from ..rows.prompts import as_row
 from ..sampler import Rows

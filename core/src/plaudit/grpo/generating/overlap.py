@@ -17,7 +17,8 @@ from ...errors import PlauditError
 from ...rollout.background import in_background
 from ...types import Rollout, Row
 from ..batch import MicroBatch
-from ..collecting import Collector, Writing
+from ..collected import Writing
+from ..collecting import Collector
 from ..writing import Assignment, Writer
 
 TICK_S = 0.1

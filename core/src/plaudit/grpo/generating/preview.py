@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from ..collecting import Collected, Collector
+from ..collected import Collected
+from ..collecting import Collector
 from ..ranks import Ranks
 from ..rows.prompts import as_row
 

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ...plugins.hooks import installed_hooks
-from ..collecting import Collected
+from ..collected import Collected
 from ..writing import Mode
 
 

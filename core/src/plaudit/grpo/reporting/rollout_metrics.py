@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...scoring.stats import quantile
 from ...scoring.table import ScoreTable
 from ...types import ToolUse
-from ..collecting import Collected, Report
+from ..collected import Collected, Report
 from ..rows.tasks import task_metrics
 
 

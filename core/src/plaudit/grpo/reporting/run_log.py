@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..collecting import Collected
+from ..collected import Collected
 from ..config import GRPOConfig
 from ..writing import Mode
 from .table_sinks import sinks_of, start_upload

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..collecting import Collected, Report
+from ..collected import Collected, Report
 from ..writing import Mode
 from .table_sinks import IMAGES, Sink
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from ..collecting import Collected
+from ..collected import Collected
 from .streams import streams
 from .tasks import task_of
 
