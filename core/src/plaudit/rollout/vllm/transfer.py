@@ -1,6 +1,6 @@
 """How weights travel from the trainer to the workers of a vLLM server: in a group of their own, the trainer rank 0.
 
-`gloo` for CPUs, by an engine of ours in the server (vllm_worker.py); `nccl` for GPUs, by vLLM's own. Gloo needs no vLLM
+`gloo` for CPUs, by an engine of ours in the server (worker.py); `nccl` for GPUs, by vLLM's own. Gloo needs no vLLM
 in the trainer.
 """
 
