@@ -82,16 +82,17 @@ def _check_port(url: str) -> None:
 
 @contextmanager
 def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the servers as Ctrl-C does."""
+    """SIGTERM ends the servers as Ctrl-C does, which also counts where a shell started this in the background."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
