@@ -51,7 +51,7 @@ def chat_model(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch) -> Path:
+def work_folder(tmp_path, monkeypatch) -> Path:
     """An empty current directory with examples/ and skills/, offline."""
     for name in ("examples", "skills"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -39,12 +39,12 @@ def blocks_of(page: str) -> list[Block]:
     return [Block(m["language"], m["title"], m["body"], text[: m.start()]) for m in found]
 
 
-def test_every_block_runs_in_order(workplace, chat_model, capsys):
+def test_every_block_runs_in_order(work_folder, chat_model, capsys):
     for block in [block for page in PAGES for block in blocks_of(page)]:
-        run_block(dataclasses.replace(block, body=shrunk(block.body, chat_model)), workplace)
-    compared = [json.loads(line) for line in (workplace / "compared.jsonl").read_text().splitlines()]
+        run_block(dataclasses.replace(block, body=shrunk(block.body, chat_model)), work_folder)
+    compared = [json.loads(line) for line in (work_folder / "compared.jsonl").read_text().splitlines()]
     assert {row["model"] for row in compared} == {str(chat_model), "production"}
-    assert (workplace / "runs" / "shop" / "report.md").exists()
+    assert (work_folder / "runs" / "shop" / "report.md").exists()
     printed = capsys.readouterr().out
     for said in ("price: 1 (compared by value)", "incremental_format: 0.25", "100.0% of 4 clear cases right"):
         assert said in printed

@@ -24,7 +24,7 @@ def test_there_is_one_for_each_purpose_and_each_says_what_it_is_for():
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_everything_but_data_and_model_is_right_as_written(path, workplace):
+def test_everything_but_data_and_model_is_right_as_written(path, work_folder):
     """Names, options, types and the checks between fields, GPU settings included."""
     from plaudit.run.configuring import make_config
     from plaudit.run.peft_config import make_peft_config
@@ -48,29 +48,29 @@ def test_everything_but_data_and_model_is_right_as_written(path, workplace):
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_trains_when_it_is_made_small(path, workplace, chat_model, capsys):
-    changes = smaller(path, chat_model, write_rows(workplace))
+def test_a_recipe_trains_when_it_is_made_small(path, work_folder, chat_model, capsys):
+    changes = smaller(path, chat_model, write_rows(work_folder))
     assert main(["train", str(path.relative_to(ROOT)), *changes]) == 0, capsys.readouterr().err
-    metrics = [json.loads(line) for line in (workplace / "run" / "metrics.jsonl").read_text().splitlines()]
+    metrics = [json.loads(line) for line in (work_folder / "run" / "metrics.jsonl").read_text().splitlines()]
     names = {name for line in metrics for name in line}
     for reward in EXPECTED[path.stem]:
         assert f"rewards/{reward}/mean" in names, sorted(names)
-    assert list((workplace / "run").rglob("report.md"))
+    assert list((work_folder / "run").rglob("report.md"))
 
 
 @pytest.mark.slow
-def test_the_small_recipe_trains_with_its_own_optimizer(workplace, chat_model, capsys):
+def test_the_small_recipe_trains_with_its_own_optimizer(work_folder, chat_model, capsys):
     pytest.importorskip("bitsandbytes")
     (recipe,) = [path for path in RECIPES if path.stem == "small_gpu"]
-    changes = [*smaller(recipe, chat_model, write_rows(workplace)), "--set", "config.optim=adamw_8bit"]
+    changes = [*smaller(recipe, chat_model, write_rows(work_folder)), "--set", "config.optim=adamw_8bit"]
     assert main(["train", str(recipe), *changes]) == 0, capsys.readouterr().err
-    assert 'optim = "adamw_8bit"' in (workplace / "run" / "run.toml").read_text()
+    assert 'optim = "adamw_8bit"' in (work_folder / "run" / "run.toml").read_text()
 
 
-def test_the_command_of_the_large_recipe_estimates_what_fits(workplace, chat_model, capsys):
+def test_the_command_of_the_large_recipe_estimates_what_fits(work_folder, chat_model, capsys):
     (recipe,) = [path for path in RECIPES if path.stem == "large_gpu"]
     (command,) = re.findall(r"^#   plaudit (vllm estimate .*?)  ", recipe.read_text(), re.MULTILINE)
-    changes = smaller(recipe, chat_model, write_rows(workplace))
+    changes = smaller(recipe, chat_model, write_rows(work_folder))
     assert main([*command.split(), *changes]) == 0, capsys.readouterr().err
     assert "vllm_gpu_memory_utilization" in capsys.readouterr().out
 
@@ -109,7 +109,7 @@ PAID = [
 @pytest.mark.parametrize(
     ("name", "task", "good", "fair", "bad"), PAID, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_the_rewards_pay_what_the_recipe_means_to_pay(name, task, good, fair, bad, workplace):
+def test_the_rewards_pay_what_the_recipe_means_to_pay(name, task, good, fair, bad, work_folder):
     for completion, expected in (good, fair, bad):
         assert paid(name, task, completion) == pytest.approx(expected), completion
 
