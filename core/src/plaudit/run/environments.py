@@ -24,8 +24,6 @@ def plan_run_agents(run: RunFile) -> Any:
     """The Agents of a run, None where it has neither tools nor environments. Raises UsageError or PluginError."""
     if not (run.tools or has_environments(run)):
         return None
-    if run.engine != "plaudit":
-        raise UsageError(f'engine = "{run.engine}" has no tools and environments here; use engine = "plaudit"')
     from plaudit.grpo.generating.agents import plan_agents
 
     return plan_agents([_tool(reference) for reference in run.tools], _factories(run))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plaudit.errors import UsageError
-from plaudit.run.configuring import make_config
+from plaudit.run.configuring import config_values, make_config
 from plaudit.run.data import LoadedData, Record, load_data
 from plaudit.run.environments import check_agents, has_environments, plan_run_agents, with_agents
 from plaudit.run.lengths import PromptLengths, check_context, measure_prompts, token_counts
@@ -67,10 +67,7 @@ def prepare_run(run: RunFile) -> Prepared:
     ratios = _ratios(run, {name: data.train for name, data in loaded.items()})
     check_columns(rewards, _mixed(run, {name: data.train for name, data in loaded.items()}, ratios))
     config = make_config(run)
-    if run.engine == "trl":
-        from plaudit.bridges.trl_engine import check_engine
-
-        check_engine(config, rewards)
+    _check_engine(run, config, rewards)
     model = find_model(run.model)
     codec = prompt_codec(model.processing_class, config.chat_template_kwargs or {})
     kept = {name: _drop_long(data, sections.get(name), codec) for name, data in loaded.items()}
@@ -78,6 +75,7 @@ def prepare_run(run: RunFile) -> Prepared:
     heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)
     if agents is not None:
         check_agents(run, agents, train, heldout, config, model.processing_class)
+        _check_engine_agents(run, agents, model, config)
     return Prepared(
         run=run,
         config=config,
@@ -93,6 +91,21 @@ def prepare_run(run: RunFile) -> Prepared:
         canary=_canary_rows(run, rewards, seed),
         dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept},
     )
+
+
+def _check_engine(run: RunFile, config: Any, rewards: Sequence[RewardSpec]) -> None:
+    """Raise UsageError on what the engine of the run cannot do, where it is not this one."""
+    if run.engine == "trl":
+        from plaudit.bridges.trl_engine import check_engine
+
+        check_engine(config, config_values(run), rewards)
+
+
+def _check_engine_agents(run: RunFile, agents: Any, model: ModelFiles, config: Any) -> None:
+    if run.engine == "trl":
+        from plaudit.bridges.trl_engine import check_conversations
+
+        check_conversations(agents, model.processing_class, config)
 
 
 def _canary_rows(run: RunFile, rewards: Sequence[RewardSpec], seed: int) -> Sequence[Record]:

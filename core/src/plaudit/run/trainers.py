@@ -36,17 +36,20 @@ def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
 
 
 def _trl_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
-    from plaudit.bridges.trl_engine import build_trl_trainer
+    from plaudit.bridges.trl_engine import TRLRun, build_trl_trainer
     from plaudit.run.configuring import config_values
 
     return build_trl_trainer(
-        model=prepared.model.path,
-        rewards=prepared.rewards,
-        config=prepared.config,
-        asked=config_values(prepared.run),
-        train=prepared.train,
-        heldout=prepared.heldout,
-        tokenizer=prepared.model.tokenizer,
-        peft_config=prepared.peft_config,
-        callbacks=callbacks,
+        TRLRun(
+            model=prepared.model.path,
+            rewards=prepared.rewards,
+            config=prepared.config,
+            asked={**config_values(prepared.run), "output_dir": prepared.config.output_dir},
+            train=prepared.train,
+            heldout=prepared.heldout,
+            processing_class=prepared.model.processing_class,
+            peft_config=prepared.peft_config,
+            agents=prepared.agents,
+            callbacks=callbacks,
+        )
     )

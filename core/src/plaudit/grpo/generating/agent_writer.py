@@ -138,7 +138,7 @@ class AgentWriter:
         for index, row in enumerate(work.rows):
             kind = self.agents.kind_of(row.columns)
             group = (first + index) // work.num_generations
-            starts.append(None if kind is None else Start(kind, self._columns(row), _seed(self.seed, *batch, group)))
+            starts.append(None if kind is None else Start(kind, self._columns(row), seed_of(self.seed, *batch, group)))
         return starts
 
     def _batch_name(self, work: Assignment) -> tuple[Any, ...]:
@@ -169,6 +169,7 @@ class AgentWriter:
             budget=self.limits.budget(row),
             context=self.limits.context,
             environment=None if start is None else start.environment,
+            replies=None if kind is None else kind.replies,
         )
         if start is not None:
             dialogue.metrics = {"env/reset_s": start.seconds}
@@ -208,7 +209,7 @@ class AgentWriter:
         self._broken.add(id(dialogue.environment))
 
 
-def _seed(*parts: Any) -> int:
+def seed_of(*parts: Any) -> int:
     """A seed below 2^31 that these parts alone decide."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 

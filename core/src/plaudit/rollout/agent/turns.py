@@ -80,7 +80,7 @@ class Turn:
         self.dialogue.uses.append(ToolUse(tool.name if tool else "", result.seconds, failure is not None))
         if failure is not None and tool is not None and tool.on_error == "raise":
             raise ToolError(f"tool {call.name!r} failed: {failure.message} (on_error = raise)") from failure.error
-        value = {"error": _text(failure)} if failure is not None else result.value
+        value = {"error": failure_text(failure)} if failure is not None else result.value
         # A list is content blocks, such as an image beside text.
         message = {
             "role": "tool",
@@ -127,7 +127,7 @@ class Turn:
             self._run(place)
 
 
-def _text(failure: Failure) -> str:
+def failure_text(failure: Failure) -> str:
     """What the model reads of a failure: the exception's own words."""
     try:
         return str(failure.error) or failure.message if failure.error is not None else failure.message
