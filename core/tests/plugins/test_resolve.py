@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from plaudit import PluginError, UsageError, list_plugins, load_environment, load_reward, load_verifier
+from plaudit import PluginError, UsageError, list_plugins, load_reward, load_verifier
 from plaudit.plugins.known import FIRST_PARTY
-from plaudit.plugins.loading import load_plugin
 
 LENGTH = "def length(completions, **kwargs):\n    return [float(len(c)) for c in completions]\n"
 EXACT = "def exact(completion, reference):\n    return completion == reference\n"
@@ -204,47 +203,6 @@ def test_list_plugins_reads_every_group_in_order(installed) -> None:
     assert mine[0].value == "nowhere:thing"
 
 
-ENVIRONMENTS = """
-class Game:
-    def __init__(self, size: int = 3): self.size = size
-    def reset(self, **row): return None
-
-class Shapeless: pass
-
-class Episode:
-    def build_dataset(self, tokenizer): ...
-    def score_episode(self, model, tokenizer, completion): return 1.0
-
-def make(size: int = 3, *, seed: int): return Game(size * seed)
-"""
-
-
-def test_environments_are_factories(tmp_path: Path) -> None:
-    file = tmp_path / "envs.py"
-    file.write_text(ENVIRONMENTS)
-    factory = load_environment(f"{file}:Game", options={"size": 5})
-    assert (factory().size, factory() is factory()) == (5, False)
-    assert load_environment(f"{file}:make", options={"size": 2, "seed": 3})().size == 6
-    assert hasattr(load_environment(f"{file}:Episode")(), "score_episode")
-    with pytest.raises(PluginError, match="'Shapeless' has no reset"):
-        load_environment(f"{file}:Shapeless")
-    with pytest.raises(UsageError, match="has no option 'sise'; did you mean 'size'"):
-        load_environment(f"{file}:Game", options={"sise": 1})
-    with pytest.raises(UsageError, match="needs the option 'seed'"):
-        load_environment(f"{file}:make")
-
-
-def test_an_object_that_is_no_callable_comes_from_a_function(installed) -> None:
-    installed(
-        "acme-data", "1", {"plaudit.datasets": {"rows": "acme_data:ROWS"}}, {"acme_data": "ROWS = [{'prompt': 'a'}]"}
-    )
-    assert load_plugin("dataset", "rows")() == [{"prompt": "a"}]
-    with pytest.raises(UsageError, match="takes no options: it is a list"):
-        load_plugin("dataset", "rows", options={"n": 1})
-    with pytest.raises(PluginError, match="no dataset named 'row'; did you mean 'rows'"):
-        load_plugin("dataset", "row")
-
-
 def test_a_reward_function_is_no_verifier(installed) -> None:
     install_length(installed)
     with pytest.raises(PluginError, match=r"'acme_length' \(acme-rewards 1\.2\.3\) is a reward function, not"):
@@ -254,51 +212,3 @@ def test_a_reward_function_is_no_verifier(installed) -> None:
 def test_names_of_our_own_are_told_once() -> None:
     names = [name for ours in FIRST_PARTY.values() for name in ours]
     assert len(names) == len(set(names))
-
-
-FAMILY = """
-    def verifier_of(name):
-        if name not in ("one", "two"):
-            raise KeyError(f"no number {name!r}")
-        def verify(completion, reference):
-            "Judge a number."
-            return float(completion == name)
-        return verify
-"""
-
-
-def install_family(installed) -> None:
-    installed(
-        "acme-numbers",
-        "2.0",
-        {"plaudit.verifiers": {"numbers:*": "acme_numbers:verifier_of"}},
-        {"acme_numbers": FAMILY},
-    )
-
-
-@pytest.mark.parametrize("reference", ["numbers:two", "acme-numbers:numbers:two", "numbers:two@2.0"])
-def test_a_family_gives_the_component_of_each_name(installed, reference) -> None:
-    install_family(installed)
-    verify = load_verifier(reference)
-    assert (verify("two", "x").score, verify("one", "x").score) == (1.0, 0.0)
-
-
-def test_a_name_that_a_family_does_not_have(installed) -> None:
-    install_family(installed)
-    with pytest.raises(
-        PluginError, match=r"verifier 'numbers:three' \(acme-numbers 2.0\) does not exist: no number 'three'"
-    ):
-        load_verifier("numbers:three")
-    with pytest.raises(PluginError, match=r"wants >=3, found acme-numbers 2\.0"):
-        load_verifier("numbers:two>=3")
-
-
-def test_a_family_is_one_line_in_the_list_and_its_members_are_described(installed) -> None:
-    install_family(installed)
-    from plaudit.plugins.describe import describe
-    from plaudit.plugins.resolve import resolve
-
-    assert [info.name for info in list_plugins(["verifier"]) if info.distribution == "acme-numbers"] == ["numbers:*"]
-    assert describe("verifier", *resolve("acme-numbers:numbers:*", ("verifier",))) == {"doc": ""}
-    described = describe("verifier", *resolve("numbers:one", ("verifier",)))
-    assert described["doc"] == "Judge a number."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,8 @@ from plaudit.scoring.spec import RewardSpec, reward_specs
 from plaudit.scoring.table import ScoreTable
 from plaudit.types import Rollout, Row
 
+# Helper modules of these tests lie beside them, which pytest's importlib mode does not look at.
+sys.path.insert(0, str(Path(__file__).parent))
 HOSTILE = Path(__file__).parent / "data" / "hostile.py"
 Score = Callable[..., ScoreTable]
 

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plaudit import reward, verifier
 from plaudit.scoring.spec import reward_specs
+from victims import VICTIM, N, batch, expect
 
-N = 6
-VICTIM = 2
 pytestmark = pytest.mark.usefixtures("nothing_left")
 # what the completion asks for → the kind of failure that is reported; None = it does no harm
 PROCESS_FAULTS = {
@@ -23,22 +22,6 @@ PROCESS_FAULTS = {
     "leak": None, "print": None, "fork": None, "orphan": None, "raise": "ValueError", "system_exit": "SystemExit",
     "interrupt": "KeyboardInterrupt", "close_all": "killed",
 }  # fmt: skip
-
-
-def batch(fault: str) -> list[str]:
-    return [fault if i == VICTIM else f"fine {i}" for i in range(N)]
-
-
-def expect(table, kind: str | None, k: int = 0) -> None:
-    """Only the victim is without a score, and its failure is reported and counted."""
-    column = [row[k] for row in table.scores]
-    assert column == [1.0 if i != VICTIM or kind is None else None for i in range(N)]
-    assert [(f.rollouts, f.kind) for f in table.failures] == ([] if kind is None else [((VICTIM,), kind)])
-    name = table.names[k]
-    assert table.runtime[f"scoring/{name}/failures"] == (0 if kind is None else 1)
-    if kind is not None:
-        assert table.runtime[f"scoring/{name}/failures/{kind}"] == 1
-        assert table.columns[f"{name}/failure"][VICTIM].startswith(kind)
 
 
 @pytest.mark.parametrize("component", ["judge", "function"])
@@ -124,119 +107,6 @@ def test_infinity_in_a_batch_costs_one_rollout(score):
         return [float("inf") if c == "inf" else 1.0 for c in completions]
 
     expect(score(plain, batch("inf")), "infinite")
-
-
-def test_a_hung_thread_is_given_up(score):
-    release = threading.Event()
-
-    @reward(granularity="rollout", timeout_s=0.3)
-    def hangs(completions):
-        if completions[0] == "hang":
-            release.wait(30)
-        return [1.0]
-
-    try:
-        expect(score(hangs, batch("hang")), "timeout")
-    finally:
-        release.set()
-
-
-def test_a_looping_thread_is_ended(score):
-    """A pure Python loop takes the exception that asks it to stop; no thread is left, which the fixture proves."""
-
-    @reward(granularity="rollout", timeout_s=0.3)
-    def loops(completions):
-        while completions[0] == "loop":
-            pass
-        return [1.0]
-
-    expect(score(loops, batch("loop")), "timeout")
-
-
-def test_a_hung_coroutine_is_cancelled(score):
-    cancelled = []
-
-    @reward(granularity="rollout", timeout_s=0.3)
-    async def hangs(completions):
-        try:
-            await asyncio.sleep(3600 if completions[0] == "hang" else 0)
-        except asyncio.CancelledError:
-            cancelled.append(completions[0])
-            raise
-        return [1.0]
-
-    expect(score(hangs, batch("hang")), "timeout")
-    assert cancelled == ["hang"]
-
-
-def test_a_coroutine_that_will_not_be_cancelled(score):
-    @reward(granularity="rollout", timeout_s=0.3)
-    async def stubborn(completions):
-        until = time.monotonic() + (1.0 if completions[0] == "hang" else 0)
-        while time.monotonic() < until:
-            try:
-                await asyncio.sleep(0.05)
-            except asyncio.CancelledError:
-                continue
-        return [1.0]
-
-    expect(score(stubborn, batch("hang")), "timeout")
-
-
-def test_a_coroutine_that_blocks_the_loop_pays_alone(score, caplog):
-    release = threading.Event()
-
-    @reward(granularity="rollout", timeout_s=1.5)
-    async def blocks(completions):
-        if completions[0] == "hang":
-            await asyncio.sleep(0.1)
-            release.wait(30)
-        else:
-            await asyncio.sleep(0.3)
-        return [1.0]
-
-    try:
-        expect(score(blocks, batch("hang")), "timeout")
-    finally:
-        release.set()
-    assert "blocked the event loop" in caplog.text
-
-
-def test_a_coroutine_that_stops_the_loop(score):
-    @reward(granularity="rollout")
-    async def stops(completions):
-        loop = asyncio.get_running_loop()
-        if completions[0] == "stop":
-            loop.stop()
-        await asyncio.sleep(0.01)
-        return [1.0]
-
-    expect(score(stops, batch("stop")), None)
-
-
-def test_a_coroutine_that_closes_the_loop(score):
-    @reward(granularity="rollout")
-    async def closes(completions):
-        if completions[0] == "close":
-            asyncio.get_running_loop().close()
-        return [1.0]
-
-    expect(score(closes, batch("close")), "RuntimeError")
-
-
-def test_a_task_that_lets_system_exit_out(score):
-    @reward(granularity="rollout")
-    async def starts(completions):
-        async def leave():
-            raise SystemExit(2)
-
-        if completions[0] == "leave":
-            task = asyncio.ensure_future(leave())
-            await asyncio.sleep(0.05)
-            task.exception()
-        return [1.0]
-
-    expect(score(starts, batch("leave")), None)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

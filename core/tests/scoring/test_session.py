@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from plaudit import ContractError, UsageError, Verdict, reward, verifier
+from plaudit import UsageError, Verdict, reward, verifier
 from plaudit.scoring.scorer import Scorer
 from plaudit.scoring.spec import RewardSpec, environment_spec, reward_specs
 from plaudit.types import Rollout, Row
@@ -96,80 +90,6 @@ def test_rows_with_different_columns_are_filled_with_none(score):
 def test_wrong_columns_are_refused_before_anything_runs(component, columns, message, score):
     with pytest.raises(UsageError, match=message):
         score(component, ["x"], columns=columns)
-
-
-@pytest.mark.parametrize(("granularity", "sizes"), [("rollout", [1] * 6), ("group", [3, 3]), ("batch", [6])])
-@pytest.mark.parametrize("is_async", [False, True])
-def test_granularity_decides_the_calls(granularity, sizes, is_async, score):
-    seen = []
-
-    @reward(granularity=granularity)
-    def plain(completions):
-        seen.append(completions)
-        return [float(c) for c in completions]
-
-    @reward(granularity=granularity)
-    async def awaited(completions):
-        return plain(completions)
-
-    table = score(awaited if is_async else plain, list("012345"), num_generations=3)
-    assert sorted(map(len, seen)) == sorted(sizes)
-    assert all("".join(call) in "012345" for call in seen)
-    assert [row[0] for row in table.scores] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-
-
-def test_each_granularity_starts_as_soon_as_it_can():
-    started: dict[str, threading.Event] = {name: threading.Event() for name in ("rollout", "group", "batch")}
-
-    def of(granularity):
-        @reward(granularity=granularity)
-        def run(completions):
-            started[granularity].set()
-            return [1.0] * len(completions)
-
-        return run
-
-    rows = [Row("p") for _ in range(4)]
-    specs = reward_specs([of("rollout"), of("group"), of("batch")])
-    with Scorer(specs) as scorer, scorer.open(rows, num_generations=2) as session:
-        session.submit(Rollout(3, rows[3], "x"))
-        assert started["rollout"].wait(5)
-        assert not started["group"].is_set()
-        session.submit(Rollout(2, rows[2], "x"))
-        assert started["group"].wait(5)
-        assert not started["batch"].is_set()
-        session.submit(Rollout(0, rows[0], "x"))
-        session.submit(Rollout(1, rows[1], "x"))
-        assert session.result().scores == ((1.0, 1.0, 1.0),) * 4
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.permutations(range(8)), st.integers(1, 4))
-def test_the_order_of_arrival_never_matters(order, group_size):
-    @reward(granularity="group")
-    def relative(completions, log_metric):
-        log_metric("size", len(completions))
-        lengths = [len(c) for c in completions]
-        return [(length - min(lengths)) / 7 for length in lengths]
-
-    @verifier
-    def judge(completion, reference, log=None):
-        return Verdict(len(completion) / 3, extracted=completion[:1], metrics={"third": len(completion) / 3})
-
-    completions = ["a" * (i * i % 7) for i in range(8)]
-    rows = [Row("p", {"answer": "r"}) for _ in range(8)]
-
-    def table(arrival):
-        with (
-            Scorer(reward_specs([relative, judge])) as scorer,
-            scorer.open(rows, num_generations=group_size) as session,
-        ):
-            for i in arrival:
-                session.submit(Rollout(i, rows[i], completions[i]))
-            return session.result()
-
-    one, other = table(range(8)), table(order)
-    assert (one.scores, one.metrics, one.columns) == (other.scores, other.metrics, other.columns)
 
 
 def test_a_verifier_gives_scores_reasons_extractions_metrics_and_columns(score):
@@ -265,35 +185,6 @@ def test_rewards_see_the_live_environments(score):
     assert score(looks, ["x", "y"], environments=[Env(), Env()]).scores == ((3.0,), (3.0,))
 
 
-def test_submitting_wrongly():
-    row = Row("p")
-    with Scorer(reward_specs(lambda completions: [1.0] * len(completions))) as scorer:
-        session = scorer.open([row, row], num_generations=2)
-        session.submit(Rollout(0, row, "x"))
-        for index in (0, 2, -1):
-            with pytest.raises(ContractError, match=f"rollout {index} of 2"):
-                session.submit(Rollout(index, row, "x"))
-        with pytest.raises(ContractError, match="1 of 2 rollouts were never submitted"):
-            session.result()
-        session.cancel()
-    with pytest.raises(UsageError, match="closed"):
-        scorer.open([row], num_generations=1)
-
-
-def test_leaving_a_session_early_stops_its_work(hostile):
-    row = Row("p", {"answer": "x"})
-
-    @reward(granularity="rollout")
-    async def endless(completions):
-        await asyncio.sleep(3600)
-
-    with Scorer(reward_specs([endless, hostile("judge")])) as scorer:
-        with scorer.open([row], num_generations=1) as session:
-            session.submit(Rollout(0, row, "hang"))
-        with pytest.raises(ContractError, match="cancelled"):
-            session.result()
-
-
 def test_an_empty_batch(score):
     assert score(lambda completions: [], []).scores == ()
 
@@ -310,47 +201,3 @@ def test_specs_are_made_of_anything_and_the_callers_list_is_left_alone():
     assert [spec.weight for spec in reward_specs([f, f], [0.5, 2])] == [0.5, 2]
     with pytest.raises(UsageError, match="3 reward weights for 2"):
         reward_specs([f, f], [1, 2, 3])
-
-
-def test_a_scorer_that_is_forgotten_ends_its_workers(hostile):
-    """No close, no with: the fixture proves that nothing is left."""
-    row = Row("p", {"answer": "x"})
-    scorer = Scorer(reward_specs([hostile("judge"), lambda completions: [1.0]]))
-    session = scorer.open([row], num_generations=1)
-    session.submit(Rollout(0, row, "x"))
-    assert session.result().scores == ((1.0, 1.0),)
-    del scorer, session
-    gc.collect()
-
-
-def test_a_program_that_never_closes_ends(hostile, tmp_path):
-    """With a call that hangs on a thread and one in a worker, the interpreter still ends, and so does the worker."""
-    code = (
-        "import time\nfrom plaudit import reward\nfrom plaudit.scoring.scorer import Scorer\n"
-        "from plaudit.scoring.spec import reward_specs\nfrom plaudit.types import Rollout, Row\n"
-        "hang = reward(granularity='rollout')(lambda completions: time.sleep(600))\n"
-        f"scorer = Scorer(reward_specs([hang, {hostile('pid')!r}]))\nrow = Row('p', {{'answer': 'x'}})\n"
-        "session = scorer.open([row], num_generations=1)\nsession.submit(Rollout(0, row, 'x'))\ntime.sleep(1)\n"
-    )
-    started = time.monotonic()
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    assert time.monotonic() - started < 30
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_child_that_exits_leaves_the_parents_workers_alone(hostile):
-    row = Row("p", {"answer": "x"})
-    with Scorer(reward_specs(hostile("pid")), processes=1) as scorer:
-
-        def worker() -> str:
-            session = scorer.open([row], num_generations=1)
-            session.submit(Rollout(0, row, "x"))
-            return session.result().columns["pid/extracted"][0]
-
-        before = worker()
-        child = os.fork()
-        if child == 0:
-            scorer._end()
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert worker() == before

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plaudit.cli._options import add_option_arguments, read_options
+from plaudit.cli._quiet import quiet_runtime
 from plaudit.cli._table import print_table
 from plaudit.errors import UsageError
 
@@ -38,16 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit, print, write the page; returns 1 below --fail-under."""
-    import logging
-
     from plaudit.audit.report import as_page, audit
 
     if args.fail_under is not None and not 0 <= args.fail_under <= 1:
         raise UsageError(f"--fail-under {args.fail_under}: expected a share between 0 and 1, e.g. 0.97")
     cases = _cases(args)
-    # The runtime reports each stopped worker as it would in a run; here the report counts them.
-    logging.getLogger("plaudit.scoring").setLevel(logging.ERROR)
-    report = audit(args.name, cases, read_options(args), timeout_s=args.timeout_s, attacks=not args.no_attacks)
+    options = read_options(args)
+    with quiet_runtime():
+        report = audit(args.name, cases, options, timeout_s=args.timeout_s, attacks=not args.no_attacks)
     if args.html:
         Path(args.html).write_text(as_page(report), encoding="utf-8")
     if args.json:

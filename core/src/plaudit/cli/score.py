@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plaudit.cli._options import add_option_arguments, read_options
+from plaudit.cli._quiet import quiet_runtime
 from plaudit.cli._table import print_table
 from plaudit.cli._writing import check_output, write_rows
 from plaudit.errors import UsageError
@@ -127,27 +127,13 @@ def _score(reward: Reward, rollouts: Sequence[Rollout], args: argparse.Namespace
     spec = RewardSpec(reward, reward.__name__, timeout_s=args.timeout_s, breaker_failures=len(rollouts) + 1)
     rows = [rollout.row for rollout in rollouts]
     with (
-        _quiet_runtime(),
+        quiet_runtime(),
         Scorer([spec], max_unscored_share=None) as scorer,
         scorer.open(rows, num_generations=args.num_generations, mode="eval") as session,
     ):
         for rollout in rollouts:
             session.submit(rollout)
         return session.result()
-
-
-@contextlib.contextmanager
-def _quiet_runtime() -> Iterator[None]:
-    """Without the runtime's own messages, which speak of a run's steps: the summary says the same of the file."""
-    import logging
-
-    logger = logging.getLogger("plaudit.scoring")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _scored(records: Sequence[dict[str, Any]], table: ScoreTable) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import json
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from plaudit.cli._quiet import quiet_runtime
 from plaudit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,13 +65,12 @@ def run(args: argparse.Namespace) -> int:
     token = os.environ.get(TOKEN_VARIABLE) or None
     if token is None and not is_loopback(args.host):
         raise UsageError(f"--host {args.host} lets other machines in: set {TOKEN_VARIABLE} to a secret first")
-    # The runtime's messages speak of a trainer's steps; each failure goes to the trainer that asked.
-    logging.getLogger("plaudit.scoring").setLevel(logging.ERROR)
     limits = WebLimits(token, args.max_mb)
-    if args.protocol == "openenv":
-        return _serve_openenv(args)
-    app, names = _environment_app(args, limits) if args.protocol == "ors" else _reward_app(args, limits)
-    return _run(app, args, names)
+    with quiet_runtime():  # Each failure goes to the trainer that asked.
+        if args.protocol == "openenv":
+            return _serve_openenv(args)
+        app, names = _environment_app(args, limits) if args.protocol == "ors" else _reward_app(args, limits)
+        return _run(app, args, names)
 
 
 def _reward_app(args: argparse.Namespace, limits: WebLimits) -> tuple[Any, str]:
