@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import pytest
 from plaudit import UsageError
 from plaudit.run.sweep.halving import Rungs
-from plaudit.run.sweep.runner import Sweep
 from plaudit.run.sweep.schema import Parameter, StopRule, SweepFile, load_sweep_file
 from plaudit.run.sweep.search import Search, combinations
-from plaudit.run.sweep.showing import table_rows
 
 RATE = Parameter(low=1e-6, high=1e-3, log=True)
 
@@ -33,6 +31,13 @@ def test_less_is_better_when_minimising():
     assert [rungs.stops(trial, 1, score) for trial, score in enumerate([0.5, 0.9, 0.1])] == [False, True, False]
 
 
+def test_what_is_no_number_is_the_worst():
+    for maximize in (True, False):
+        rungs = Rungs(StopRule(after=1, factor=2), maximize=maximize)
+        assert not rungs.stops(0, 1, 0.5)
+        assert rungs.stops(1, 1, float("nan"))
+
+
 def test_a_trial_is_judged_once_at_a_rung():
     rungs = Rungs(StopRule(after=1, factor=2), maximize=True)
     rungs.stops(0, 1, 0.9)
@@ -43,8 +48,8 @@ def test_a_trial_is_judged_once_at_a_rung():
 def test_proposals_lie_in_their_ranges_and_follow_from_the_seed(tmp_path):
     params = {"a": RATE, "b": Parameter(choices=(4, 8)), "c": Parameter(low=1, high=9)}
     found = []
-    for _ in range(2):
-        search = Search(sweep_of(tmp_path, params=params, seed=3))
+    for part in "ab":
+        search = Search(sweep_of(tmp_path / part, params=params, seed=3))
         found.append([search.propose(trial) for trial in range(5)])
     assert found[0] == found[1]
     for values in found[0]:
@@ -63,14 +68,78 @@ def test_a_grid_is_every_combination(tmp_path):
 
 
 def test_a_clone_differs_in_one_value_within_its_range(tmp_path):
-    params = {"a": RATE, "b": Parameter(choices=(4, 8)), "c": Parameter(low=1, high=9)}
+    params = {
+        "a": RATE,
+        "b": Parameter(choices=(4, 8)),
+        "c": Parameter(low=1, high=9),
+        "d": Parameter(low=2, high=17, step=4),
+    }
     search = Search(sweep_of(tmp_path, params=params))
-    before = {"a": 9e-4, "b": 4, "c": 9}
-    for _ in range(20):
-        after = search.changed(before)
-        assert sum(after[name] != before[name] for name in before) <= 1
+    before = {"a": 9e-4, "b": 4, "c": 9, "d": 14}
+    moved = set()
+    for number in range(30):
+        after = search.changed(before, number)
+        changed = [name for name in before if after[name] != before[name]]
+        moved |= set(changed)
+        assert len(changed) <= 1
+        assert after == search.changed(before, number)
         assert after["a"] <= 1e-3
         assert after["c"] <= 9
+        assert after["d"] in (2, 6, 10, 14)
+    assert moved >= {"a", "b", "c"}
+
+
+def test_a_study_that_is_opened_again_goes_on_as_it_would_have(tmp_path):
+    """Proposals of one process and of six, one after another, with the same results."""
+
+    def worth(values):
+        return -abs(values["a"] - 2e-5) * 1e5 + (values["b"] == [1, 2])
+
+    params = {"a": RATE, "b": Parameter(choices=([1], [1, 2]))}
+    whole = sweep_of(tmp_path / "whole", params=params, trials=12)
+    parts = replace(whole, output_dir=str(tmp_path / "parts"))
+    search, found = Search(whole), []
+    for number in range(12):
+        found.append(search.propose(number))
+        search.tell(number, worth(found[-1]))
+    again = []
+    for number in range(12):
+        again.append(Search(parts).propose(number))
+        assert Search(parts).propose(number) == again[-1]
+        Search(parts).tell(number, worth(again[-1]))
+        Search(parts).tell(number, -99.0)
+    assert again == found
+    assert len({values["a"] for values in found}) == 12
+
+
+def test_what_is_no_number_is_a_failure_of_the_trial(tmp_path):
+    search = Search(sweep_of(tmp_path))
+    for number, score in enumerate((float("nan"), float("inf"), None, 0.5)):
+        search.propose(number)
+        search.tell(number, score)
+    assert [trial.state.name for trial in search._study.trials] == ["FAIL", "FAIL", "FAIL", "COMPLETE"]
+
+
+def test_a_journal_that_a_kill_cut_off_is_read_up_to_there(tmp_path):
+    first = Search(sweep_of(tmp_path)).propose(0)
+    journal = tmp_path / "study.journal"
+    (tmp_path / "study.journal.lock").touch()
+    with journal.open("a") as file:
+        file.write('{"op_code": 4, "wor')
+    search = Search(sweep_of(tmp_path))
+    assert search.propose(0) == first
+    assert search.propose(1) != first
+
+
+def test_a_proposal_that_a_kill_cut_off_is_completed(tmp_path):
+    params = {"a": RATE, "b": Parameter(low=1, high=9)}
+    first = Search(sweep_of(tmp_path, params=params)).propose(0)
+    journal = tmp_path / "study.journal"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:-1]))
+    again = Search(sweep_of(tmp_path, params=params)).propose(0)
+    assert again["a"] == first["a"]
+    assert 1 <= again["b"] <= 9
 
 
 GOOD = """
@@ -102,6 +171,11 @@ def test_a_sweep_file_is_read(tmp_path):
         (('run = "run.toml"', 'run = "run.toml"\ngrid = true'), "needs choices"),
         (('run = "run.toml"', 'run = "run.toml"\nparallel = 0'), "parallel = 0"),
         (('run = "run.toml"', 'run = "run.toml"\ntrails = 3'), "did you mean 'trials'"),
+        (("low = 1e-6", "low = -inf"), "expected finite numbers"),
+        (("low = 1e-6", "low = 1e-6\nstep = 1e-4"), "step goes with low and high, and not with log"),
+        (("choices = [4, 8]", "low = 1\nhigh = 9\nstep = 0.5"), "step = 0.5; expected a whole number above 0"),
+        (("choices = [4, 8]", "low = 1\nhigh = 9\nstep = 0"), "step = 0"),
+        (("params.config.num_generations", "params.output_dir"), "a folder of its own"),
         (("choices = [4, 8]", "choices = [4, 8]\n[stop]\nfactor = 1"), "factor of at least 2"),
     ],
 )
@@ -109,72 +183,3 @@ def test_a_wrong_sweep_file_is_refused(tmp_path, change, says):
     (tmp_path / "sweep.toml").write_text(GOOD.replace(*change))
     with pytest.raises(UsageError, match=says):
         load_sweep_file(str(tmp_path / "sweep.toml"))
-
-
-STUB = """
-import json, pathlib, sys, time
-settings = dict(one.split("=", 1) for one in sys.argv if "=" in one)
-out = pathlib.Path(json.loads(settings["output_dir"]))
-rate = float(settings["config.learning_rate"])
-if rate > 0.9:
-    sys.exit("rate too high")
-with (out / "metrics.jsonl").open("a") as file:
-    for step in range(1, 21):
-        file.write(json.dumps({"step": step, "reward": rate * step}) + "\\\\n"); file.flush()
-        time.sleep(float(settings.get("sleep", 0)))
-(out / "model").mkdir()
-"""
-
-
-@pytest.fixture
-def stub(tmp_path, monkeypatch):
-    """In place of `plaudit train`: writes metrics that grow with the learning rate."""
-    from plaudit.run.sweep import trials
-
-    (tmp_path / "plaudit").mkdir()
-    (tmp_path / "plaudit" / "__main__.py").write_text(STUB.replace("\\\\n", "\\n"))
-    monkeypatch.chdir(tmp_path)
-    real = trials.subprocess.Popen
-
-    def started(command, **more):
-        return real([command[0], str(tmp_path / "plaudit" / "__main__.py"), *command[3:]], **more)
-
-    monkeypatch.setattr(trials.subprocess, "Popen", started)
-    monkeypatch.setattr("plaudit.run.sweep.runner.POLL_S", 0.02)
-
-
-def test_trials_run_side_by_side_and_the_best_is_cloned(stub, tmp_path):
-    params = {"config.learning_rate": Parameter(choices=(0.1, 0.2, 0.3, 1.0))}
-    file = sweep_of(tmp_path / "out", params=params, grid=True, parallel=2, clones=1)
-    said = []
-    sweep = Sweep(file, Search(file), said.append)
-    trials = sweep.run()
-    by_rate = {trial.params["config.learning_rate"]: trial for trial in trials[:4]}
-    assert {rate: trial.status for rate, trial in by_rate.items()} == {
-        0.1: "finished", 0.2: "finished", 0.3: "finished", 1.0: "failed",
-    }  # fmt: skip
-    assert trials[4].parent == by_rate[0.3].number
-    assert trials[4].params["model.path"] == str(by_rate[0.3].folder.model)
-    assert any("failed: rate too high" in line for line in said)
-    saved = json.loads((tmp_path / "out" / "sweep.json").read_text())
-    assert [line["status"] for line in saved] == [trial.status for trial in trials]
-    rows = table_rows(file, trials)
-    assert rows[-1][1] == "failed"
-    assert float(rows[0][3]) >= float(rows[1][3])
-
-
-def test_a_bad_trial_is_stopped(stub, tmp_path):
-    params = {"config.learning_rate": Parameter(choices=(0.3, 0.1)), "sleep": Parameter(choices=(0.05,))}
-    file = sweep_of(tmp_path / "out", params=params, grid=True, parallel=2, stop=StopRule(after=5, factor=2))
-    trials = Sweep(file, Search(file), lambda text: None).run()
-    assert {trial.params["config.learning_rate"]: trial.status for trial in trials}[0.3] == "finished"
-    assert {trial.status for trial in trials} <= {"finished", "stopped"}
-
-
-def test_a_sweep_in_which_all_fail_is_an_error(stub, tmp_path):
-    from plaudit.errors import PlauditError
-
-    params = {"config.learning_rate": Parameter(choices=(1.0, 2.0))}
-    file = sweep_of(tmp_path / "out", params=params, grid=True)
-    with pytest.raises(PlauditError, match="every trial failed; the first: rate too high"):
-        Sweep(file, Search(file), lambda text: None).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from .schema import StopRule
@@ -9,12 +10,11 @@ from .schema import StopRule
 
 @dataclass(slots=True)
 class Rungs:
-    """What trials scored at each rung. `maximize`: more is better."""
+    """`maximize`: more is better. `judged`: what each trial scored at each rung that it got to; None = no number."""
 
     rule: StopRule
     maximize: bool
-    _scores: dict[int, list[float]] = field(default_factory=dict)
-    _passed: dict[int, int] = field(default_factory=dict)
+    judged: dict[int, list[float | None]] = field(default_factory=dict)
 
     def step_of(self, rung: int) -> int:
         """The optimizer step at which a rung lies."""
@@ -26,13 +26,19 @@ class Rungs:
         It is judged once at each rung, against all that were judged there before: the best 1 / factor go on, and all do
         while fewer than `factor` have come by.
         """
-        rung = self._passed.get(trial, 0)
+        own = self.judged.setdefault(trial, [])
+        rung = len(own)
         if step < self.step_of(rung):
             return False
-        self._passed[trial] = rung + 1
-        scores = self._scores.setdefault(rung, [])
-        scores.append(score if self.maximize else -score)
-        if len(scores) < self.rule.factor:
+        own.append(score if math.isfinite(score) else None)
+        worths = [self._worth(scores[rung]) for scores in self.judged.values() if len(scores) > rung]
+        if len(worths) < self.rule.factor:
             return False
-        kept = max(1, len(scores) // self.rule.factor)
-        return scores[-1] < sorted(scores, reverse=True)[kept - 1]
+        kept = max(1, len(worths) // self.rule.factor)
+        return self._worth(own[rung]) < sorted(worths, reverse=True)[kept - 1]
+
+    def _worth(self, score: float | None) -> float:
+        """More is better; no number is the least."""
+        if score is None:
+            return float("-inf")
+        return score if self.maximize else -score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,8 @@ from typing import Any, Literal
 
 from plaudit.errors import UsageError
 from plaudit.run.parsing import build
+
+from .toml_values import toml_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,19 @@ class Parameter:
             raise UsageError(f"{where}: expected either choices = […], or low and high")
         if ranged and (self.low is None or self.high is None or self.low >= self.high):
             raise UsageError(f"{where}: low = {self.low}, high = {self.high}; expected low below high")
+        if ranged and not (math.isfinite(self.low or 0) and math.isfinite(self.high or 0)):
+            raise UsageError(f"{where}: low = {self.low}, high = {self.high}; expected finite numbers")
         if self.log and (self.low is None or self.low <= 0):
             raise UsageError(f"{where}: log needs low above 0; it is {self.low}")
+        self._check_step(where, ranged=ranged)
+
+    def _check_step(self, where: str, *, ranged: bool) -> None:
+        if self.step is None:
+            return
+        if not ranged or self.log:
+            raise UsageError(f"{where}: step goes with low and high, and not with log")
+        if self.step <= 0 or (self.whole and not isinstance(self.step, int)):
+            raise UsageError(f"{where}: step = {self.step}; expected a {'whole ' if self.whole else ''}number above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,21 @@ def load_sweep_file(path: str) -> SweepFile:
     return checked
 
 
+def check_run_file(sweep: SweepFile) -> None:
+    """Raise UsageError unless the run file holds with every parameter at each of its choices, or at both ends."""
+    from plaudit.run.configuring import config_values
+    from plaudit.run.runfile import load_run_file
+
+    if load_run_file(sweep.run).stages:
+        raise UsageError(f"{sweep.run} has [[stage]]; sweep the run of one stage")
+    for name, parameter in sweep.params.items():
+        for value in parameter.choices or (parameter.low, parameter.high):
+            try:
+                config_values(load_run_file(sweep.run, [f"{name}={toml_text(value)}"]))
+            except UsageError as error:
+                raise UsageError(f'params."{name}" = {value!r}: {error}') from None
+
+
 def _flat(params: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """[params.config.learning_rate] and [params."config.learning_rate"] mean the same."""
     found = []
@@ -110,6 +139,8 @@ def _flat(params: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
 def _check(sweep: SweepFile) -> None:
     for name, parameter in sweep.params.items():
         parameter.check(f'params."{name}"')
+        if name == "output_dir":
+            raise UsageError('params."output_dir": each trial has a folder of its own in the sweep\'s output_dir')
         if sweep.grid and not parameter.choices:
             raise UsageError(f'grid = true: params."{name}" needs choices')
     for key, low in (("trials", 1), ("parallel", 1), ("window", 1), ("clones", 0)):

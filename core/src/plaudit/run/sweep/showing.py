@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from pathlib import Path
 
 from .runner import describe
@@ -14,16 +15,16 @@ HEADERS = ("trial", "status", "step", "score", "seconds", "parameters")
 
 def table_rows(sweep: SweepFile, trials: Sequence[Trial]) -> list[tuple[str, ...]]:
     """A row a trial, the best first; those without a score last."""
-    worst = float("-inf") if sweep.direction == "maximize" else float("inf")
+    sign = -1 if sweep.direction == "maximize" else 1
     found = [(trial, trial.score(sweep.metric, sweep.window)) for trial in trials]
-    found.sort(key=lambda entry: entry[1][1] if entry[1] else worst, reverse=sweep.direction == "maximize")
+    found.sort(key=lambda entry: sign * entry[1][1] if entry[1] and isfinite(entry[1][1]) else inf)
     return [
         (
             str(trial.number) if trial.parent is None else f"{trial.number} (of {trial.parent})",
             trial.status,
             "–" if score is None else str(score[0]),
             "–" if score is None else f"{score[1]:.4f}",
-            f"{trial.seconds:.0f}",
+            f"{trial.ran_s():.0f}",
             describe(trial),
         )
         for trial, score in found

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from plaudit.grpo.saving.checkpoint_folders import newest_whole
 from plaudit.run.curve import read_metrics, series
 from plaudit.run.folder import RunFolder
 
-STOP_S = 120.0
-Status = Literal["running", "finished", "stopped", "failed"]
+from .processes import STOP_S, assignment_of, end_left_over
+from .toml_values import toml_text
+
+Status = Literal["running", "finished", "stopped", "failed", "interrupted"]
+UNFINISHED = ("running", "interrupted")
+"""Goes on when a sweep resumes."""
 
 
 @dataclass(slots=True)
 class Trial:
-    """`params`: key paths of the run file to values. `parent`: the trial whose model it began with."""
+    """`params`: key paths of the run file to values. `parent`: the trial whose model it began with. `seconds`: that it
+    ran before it was started now.
+    """
 
     number: int
     params: Mapping[str, Any]
@@ -31,49 +37,68 @@ class Trial:
     parent: int | None = None
     status: Status = "running"
     process: subprocess.Popen[bytes] | None = None
-    began_at: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
+    _began_at: float = 0.0
+    _asked_to_stop: bool = False
 
     def start(self, run_file: str) -> None:
-        """Start the process; what it prints goes to log.txt in its folder."""
+        """Start the process, from its newest checkpoint if there is one; what it prints is added to its log.txt."""
         self.folder.root.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "plaudit", "train", run_file, "--overwrite"]
-        for name, value in {**self.params, "output_dir": str(self.folder.root)}.items():
-            command += ["--set", f"{name}={toml_text(value)}"]
-        with (self.folder.root / "log.txt").open("wb") as log:
+        how = "--overwrite" if newest_whole(self.folder.root) is None else "--resume"
+        command = [sys.executable, "-m", "plaudit", "train", run_file, how]
+        values = [f"{name}={toml_text(value)}" for name, value in self.params.items()]
+        for assignment in (*values, assignment_of(self.folder.root)):
+            command += ["--set", assignment]
+        with (self.folder.root / "log.txt").open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
             )
+        self.status, self._asked_to_stop, self._began_at = "running", False, time.monotonic()
 
     def poll(self) -> bool:
         """Whether it still runs; sets its status when it does not."""
-        if self.process is None or self.status not in ("running", "stopped"):
+        if self.process is None:
             return False
         code = self.process.poll()
         if code is None:
             return True
         if self.status == "running":
             self.status = "finished" if code == 0 else "failed"
-        self.seconds = time.monotonic() - self.began_at
+        elif self.status == "interrupted" and code == 0:
+            self.status = "finished"
+        self.seconds = self.ran_s()
         self.process = None
         return False
 
-    def interrupt(self) -> None:
-        """Have it save a checkpoint and stop."""
-        self.status = "stopped"
-        self._signal(signal.SIGINT)
+    def ran_s(self) -> float:
+        """Seconds that it ran, all parts together."""
+        return self.seconds + (time.monotonic() - self._began_at if self.process is not None else 0.0)
 
-    def end(self) -> None:
-        """Make sure that it is gone, as gently as time allows."""
+    def interrupt(self, status: Status) -> None:
+        """Have it save a checkpoint and stop: `stopped` for good, or `interrupted` to go on later."""
+        if self.status == "running":
+            self.status = status
+        # A second signal would end it without a checkpoint.
+        if self.process is not None and self.process.poll() is None and not self._asked_to_stop:
+            self._asked_to_stop = True
+            os.killpg(self.process.pid, signal.SIGINT)
+
+    def wait(self) -> None:
+        """Wait for one that was interrupted; kill it when it takes too long."""
         if self.process is None:
             return
-        self._signal(signal.SIGINT)
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.poll()
+
+    def take_over(self) -> None:
+        """End the process that a killed sweep left behind, which saves a checkpoint first, and see how far it came."""
+        end_left_over(self.folder.root)
+        if self.status in UNFINISHED and self.folder.report.exists():
+            self.status = "finished"
 
     def points(self, metric: str) -> list[tuple[float, float]]:
         """(step, value) of a metric."""
@@ -89,15 +114,6 @@ class Trial:
         log = self.folder.root / "log.txt"
         lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         return lines[-1] if lines else "it printed nothing"
-
-    def _signal(self, number: int) -> None:
-        if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, number)
-
-
-def toml_text(value: Any) -> str:
-    """A value as `--set` reads it."""
-    return json.dumps(value)
 
 
 def trial_folder(root: Path, number: int) -> RunFolder:
