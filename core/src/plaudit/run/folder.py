@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from plaudit.errors import UsageError
-from plaudit.grpo.saving.checkpoint_folders import checkpoints_of, newest_whole, staging_root
+from plaudit.grpo.saving.checkpoint_folders import TRAINER_STATE, checkpoints_of, newest_whole, staging_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,16 @@ class RunFolder:
         """Parquet tables, a file a logged step."""
         return self.root / "completions"
 
+    @property
+    def samples(self) -> Path:
+        """Completions written now and then while training, where `[samples]` asks for them."""
+        return self.root / "samples.jsonl"
+
+    @property
+    def canary(self) -> Path:
+        """Completions of the canary rows."""
+        return self.root / "canary.jsonl"
+
     def checkpoints(self) -> list[Path]:
         """Checkpoint folders, the oldest first."""
         return checkpoints_of(self.root)
@@ -87,6 +99,13 @@ class RunFolder:
             raise UsageError(f"--resume {asked}: there is no such folder (checkpoints of this run: {names})")
         return path
 
+    def logged_up_to(self, checkpoint: Path) -> list[dict[str, Any]]:
+        """The lines of metrics that a run which goes on from a checkpoint keeps."""
+        from plaudit.run.curve import read_metrics
+
+        state = json.loads((checkpoint / TRAINER_STATE).read_text(encoding="utf-8"))
+        return [line for line in read_metrics(self.metrics) if line["step"] <= state["global_step"]]
+
     def require_empty(self) -> None:
         """Raise UsageError when a run is here already."""
         if self.holds_run():
@@ -97,7 +116,8 @@ class RunFolder:
 
     def clear(self) -> None:
         """Remove what a run writes, and nothing else."""
-        for path in (self.run_file, self.lock, self.metrics, self.heldout, self.curve, self.report):
+        tables = (self.metrics, self.heldout, self.samples, self.canary)
+        for path in (self.run_file, self.lock, *tables, self.curve, self.report):
             path.unlink(missing_ok=True)
         for folder in (self.model, self.merged, self.completions, staging_root(self.root), *self.checkpoints()):
             if folder.exists():

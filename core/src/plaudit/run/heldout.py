@@ -28,6 +28,10 @@ class Evaluation:
         mean = self.means[name]
         return None if mean is None else (float(self.step), mean)
 
+    def scores(self) -> dict[str, float | None]:
+        """The mean reward as "reward", and each reward's mean score."""
+        return {"reward": self.reward, **self.means}
+
 
 def evaluate_heldout(
     trainer: Any, rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, temperature: float

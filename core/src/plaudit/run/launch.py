@@ -47,6 +47,7 @@ def launch(run: RunFile, how: Launch) -> int:
     from rich.console import Console
 
     from plaudit.run.locking import lock_of
+    from plaudit.run.memory_advice import memory_advice
     from plaudit.run.stages import launch_stages
 
     if run.stages:
@@ -64,11 +65,12 @@ def launch(run: RunFile, how: Launch) -> int:
         if how.locked:
             require_locked(folder.lock, lock)
         _show_plan(prepared, console)
-        if how.dry_run:
-            return _dry_run(prepared, console)
-        if is_main_process():
-            _open_folder(folder, prepared, lock, overwrite=how.overwrite)
-        return _train(prepared, folder, lock, checkpoint, console)
+        with memory_advice(prepared.config, peft=prepared.peft_config is not None):
+            if how.dry_run:
+                return _dry_run(prepared, console)
+            if is_main_process():
+                _open_folder(folder, prepared, lock, overwrite=how.overwrite)
+            return _train(prepared, folder, lock, checkpoint, console)
 
 
 def _show_plan(prepared: Prepared, console: Console) -> None:
@@ -111,11 +113,11 @@ def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path |
     from plaudit.run.locking import LockInCheckpoints
     from plaudit.run.progress import ProgressDisplay
     from plaudit.run.trainers import build_trainer
-    from plaudit.run.watching import health_monitor, memory_advice, watchers
+    from plaudit.run.watching import health_monitor, watchers
 
     interruption, watched = Interruption(), watchers(prepared, folder)
     progress = ProgressDisplay([spec.name for spec in prepared.rewards], console)
-    health = health_monitor(prepared, progress.say)
+    health = health_monitor(prepared, progress.say, folder.logged_up_to(checkpoint) if checkpoint else ())
     trainer = build_trainer(prepared, (interruption, progress, LockInCheckpoints(lock), *watched, health))
     for one in watched:
         one.attach(trainer)
@@ -123,7 +125,7 @@ def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path |
     if prepared.run.eval.before and checkpoint is None:
         _evaluate(trainer, prepared, folder, evaluations, "before", console)
     try:
-        with interruption, memory_advice(prepared.config):
+        with interruption:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
         progress.close()
@@ -132,6 +134,9 @@ def _train(prepared: Prepared, folder: RunFolder, lock: Lock, checkpoint: Path |
     trainer.save_model(str(folder.model))
     if prepared.run.eval.after:
         _evaluate(trainer, prepared, folder, evaluations, "after", console)
+    if {"before", "after"} <= evaluations.keys():
+        before, after = evaluations["before"], evaluations["after"]
+        health.conclude(before.scores(), after.scores(), after.rows)
     _report(prepared, folder, lock, evaluations, health.findings, console)
     if prepared.config.push_to_hub:
         # Once more: now there are a curve and a report.

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from plaudit.errors import PlauditError
+from plaudit.run.curve import read_metrics
 from plaudit.run.folder import RunFolder
 from plaudit.run.health import HealthMonitor, History
 from plaudit.run.samples import plain_text
+from plaudit.scoring.gates import matches
+from plaudit.scoring.schedules import as_schedule
 
 if TYPE_CHECKING:
     from plaudit.run.preflight import Prepared
+
+BEST_ROWS = 512
 
 
 class Watched(TrainerCallback):
@@ -41,6 +45,13 @@ class Watched(TrainerCallback):
     def attach(self, trainer: Any) -> None:
         """The trainer that generates."""
         self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Drop what an earlier run wrote, or this one after the checkpoint from which it goes on."""
+        if not state.is_world_process_zero or not self._file.exists():
+            return
+        kept = [line for line in read_metrics(self._file) if line["step"] <= state.global_step]
+        self._file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept), encoding="utf-8")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Called by the Trainer after each optimizer step."""
@@ -89,38 +100,39 @@ def watchers(prepared: Prepared, folder: RunFolder) -> list[Watched]:
     run, names = prepared.run, [spec.name for spec in prepared.rewards]
     found = []
     if run.canary is not None:
-        found.append(Watched(prepared.canary, names, run.canary.every, folder.root / "canary.jsonl", name="canary"))
+        found.append(Watched(prepared.canary, names, run.canary.every, folder.canary, name="canary"))
     if run.samples is not None:
         rows = (prepared.heldout or prepared.train)[: run.samples.rows]
-        found.append(Watched(rows, names, run.samples.every, folder.root / "samples.jsonl"))
+        found.append(Watched(rows, names, run.samples.every, folder.samples))
     return found
 
 
-def health_monitor(prepared: Prepared, say: Callable[[str], None]) -> HealthMonitor:
-    """The monitor of a run."""
-    weights = {spec.name: spec.weight for spec in prepared.rewards}
+def health_monitor(
+    prepared: Prepared, say: Callable[[str], None], logged: Iterable[Mapping[str, Any]] = ()
+) -> HealthMonitor:
+    """The monitor of a run. `logged`: what it logged before, when it goes on from a checkpoint."""
+    import torch
+
     history = History(
-        rewards={name: float(weight) for name, weight in weights.items() if isinstance(weight, (int, float))},
+        rewards={spec.name: spec.weight for spec in prepared.rewards},
         rollouts=prepared.sizes.prompts * prepared.sizes.generations,
         learning_rate=prepared.config.learning_rate,
         uses_vllm=prepared.config.use_vllm,
+        has_gpu=torch.cuda.is_available() and not prepared.config.use_cpu,
         canary_floor=prepared.run.canary.floor if prepared.run.canary is not None else 0.0,
+        best=_best_reward(prepared),
+        heldout_rows=len(prepared.heldout),
     )
-    return HealthMonitor(history, lambda text: say(f"health: {text}"))
+    monitor = HealthMonitor(history, lambda text: say(f"health: {text}"))
+    monitor.replay(logged)
+    return monitor
 
 
-@contextmanager
-def memory_advice(config: Any) -> Iterator[None]:
-    """An out-of-memory error as one that says what to lower."""
-    import torch
-
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise PlauditError(
-            f"out of memory: {first}. Lower config.per_device_train_batch_size (now "
-            f"{config.per_device_train_batch_size}) and raise gradient_accumulation_steps by as much, lower "
-            f"max_completion_length (now {config.max_completion_length}), set gradient_checkpointing = true, or train "
-            "a LoRA adapter ([model.peft])"
-        ) from error
+def _best_reward(prepared: Prepared) -> float:
+    """What a perfect rollout is paid at the start: the weights above 0 of the rewards that judge a row, on average."""
+    weights = {spec.name: max(as_schedule(spec.weight)(0), 0.0) for spec in prepared.rewards}
+    paid = [
+        sum(weights[spec.name] for spec in prepared.rewards if matches(spec.when, row))
+        for row in prepared.train[:BEST_ROWS]
+    ]
+    return fmean(paid)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .checks import CHECKS, Finding
+from .checks import CHECKS
+from .finding import Finding
 from .history import History
 from .monitor import HealthMonitor
 
