@@ -26,14 +26,15 @@ class Cohort:
         self,
         requests: Sequence[Request],
         places: Sequence[int],
-        make_decoder: Callable[[int], Decoder],
+        make_decoder: Callable[[int, int], Decoder],
         choose: TokenChooser,
         finish: StopRule,
         *,
         limit: int,
     ) -> None:
         """`places`: where the requests stand among all of the call. `make_decoder` takes the tokens of the longest row
-        that may come. `limit`: most tokens of a completion, unless a request asks for less.
+        that may come, and those of the longest completion. `limit`: most tokens of a completion, unless a request asks
+        for less.
         """
         self._limits = [request.limit(limit) for request in requests]
         self._soonest = min(self._limits)  # the first step at which a limit can end a row
@@ -54,7 +55,7 @@ class Cohort:
     @property
     def max_tokens(self) -> int:
         """Tokens that its cache may come to hold."""
-        rows = len(self._requests) if self._decoder is None else len(self._rows)
+        rows = len(self._requests) if self._decoder is None else self._decoder.width
         return rows * self._longest
 
     def advance(self) -> list[Generated]:
@@ -71,7 +72,7 @@ class Cohort:
         asked = [(request.prompt_ids, request.media) for request in self._requests]
         prompts = list(dict.fromkeys(asked))
         group_of = {prompt: number for number, prompt in enumerate(prompts)}
-        self._decoder = self._make_decoder(self._longest)
+        self._decoder = self._make_decoder(self._longest, max(self._limits))
         logits = self._decoder.prefill([ids for ids, _ in prompts], [media for _, media in prompts])
         groups = torch.tensor([group_of[prompt] for prompt in asked], device=logits.device)
         self._decoder.select(groups)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .caches import base_of
 from .media import model_inputs
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 class Decoder(Protocol):
     """Holds a KV cache of one entry a row. Called without gradients, on a model in eval mode."""
+
+    @property
+    def width(self) -> int:
+        """Rows that the cache has room for, those that have left it among them."""
+        ...
 
     def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
         """Compute U prompts, each with its images if it has some. Returns the next token's logits, (U, V)."""
@@ -33,82 +39,63 @@ class Decoder(Protocol):
 class ModuleDecoder:
     """Any causal language model, through its own forward and one of transformers' caches."""
 
-    def __init__(self, model: Any, *, longest: int, cache_implementation: str | None = None) -> None:
+    def __init__(self, model: Any, cache: Any) -> None:
         """`model`: a causal language model in the sense of transformers, perhaps inside a PEFT wrapper.
 
-        `longest`: tokens of the longest row that may come. `cache_implementation`: see `CACHES`.
+        `cache`: one of transformers', empty.
         """
         self._model = model
-        self._cache = CACHES[cache_implementation or "dynamic"](model.config.get_text_config(), longest)
+        self.cache = cache
         self._cache_name = cache_name(model)
         self._takes_positions = "position_ids" in _parameters(model)
         self._grid_positions = grid_positions(model)
-        self._mask: Tensor | None = None
-        self._positions: Tensor | None = None
+        self.mask: Tensor | None = None  # (W, columns), None where nothing is padding
+        self.positions: Tensor  # (W, 1) of the newest token
+
+    @property
+    def width(self) -> int:
+        """Rows of the cache."""
+        return len(self.positions)
 
     def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
         """Compute U prompts, left-padded. Returns (U, V)."""
         ids, mask = left_padded(prompts, self._model.device)
         # Without padding no mask is given, which lets the model take its cheapest path.
-        self._mask = None if bool(mask.all()) else mask
+        self.mask = None if bool(mask.all()) else mask
         starts = [ids.shape[1] - len(prompt) for prompt in prompts]
         seen = model_inputs(media, starts, ids.shape[1], dtype=float_type(self._model), device=ids.device)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        self._positions = positions[:, -1:]
+        self.positions = positions[:, -1:]
         if self._grid_positions is not None and any(one is not None and one.inputs for one in media):
             # An image takes up other positions than it has tokens; what follows counts on from there.
             positions, shift = self._grid_positions(ids, attention_mask=mask, **seen)
-            self._positions = self._positions + shift
-        return self._forward(ids, positions, **seen)
+            self.positions = self.positions + shift
+        return self._logits(self.inputs(ids, positions, self.mask, self.cache) | seen)
 
     def select(self, rows: Tensor) -> None:
         """Keep or repeat rows of the cache, the mask and the positions."""
-        self._cache.reorder_cache(rows)
-        if self._mask is not None:
-            self._mask = self._mask[rows]
-        assert self._positions is not None
-        self._positions = self._positions[rows]
+        self.cache.reorder_cache(rows)
+        if self.mask is not None:
+            self.mask = self.mask[rows]
+        self.positions = self.positions[rows]
 
     def step(self, tokens: Tensor) -> Tensor:
         """One more token a row. Returns (W, V)."""
-        assert self._positions is not None
-        self._positions = self._positions + 1
-        if self._mask is not None:
-            self._mask = _with_ones(self._mask)
-        return self._forward(tokens[:, None], self._positions)
+        self.positions = self.positions + 1
+        if self.mask is not None:
+            self.mask = _with_ones(self.mask)
+        return self._logits(self.inputs(tokens[:, None], self.positions, self.mask, self.cache))
 
-    def _forward(self, ids: Tensor, positions: Tensor, **seen: Any) -> Tensor:
-        inputs = {"input_ids": ids, "attention_mask": self._mask, self._cache_name: self._cache, "use_cache": True}
-        inputs |= seen
+    def inputs(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Any) -> dict[str, Any]:
+        """What the model's forward is given for the last token's logits, under its own names."""
+        given = {"input_ids": ids, "attention_mask": mask, self._cache_name: cache, "use_cache": True}
+        given["logits_to_keep"] = 1
         if self._takes_positions:
-            inputs["position_ids"] = positions
-        return self._model(**inputs, logits_to_keep=1).logits[:, -1]
+            given["position_ids"] = positions
+        return given
 
-
-def _dynamic(config: Any, longest: int) -> Any:
-    from transformers import DynamicCache
-
-    return DynamicCache(config=config)
-
-
-def _static(config: Any, longest: int) -> Any:
-    from transformers import StaticCache
-
-    return StaticCache(config=config, max_cache_len=longest)
-
-
-def _quantized(config: Any, longest: int) -> Any:
-    from transformers import QuantizedCache
-
-    return QuantizedCache(backend="quanto", config=config)
-
-
-CACHES: dict[str, Callable[[Any, int], Any]] = {"dynamic": _dynamic, "static": _static, "quantized": _quantized}
-"""Caches by the names that `generate()` gives them. Each is made of the text model's config and the longest row.
-
-dynamic: grows with the rows. static: all of its room from the start, written in place. quantized: keys and values in 4
-bits, by optimum-quanto.
-"""
+    def _logits(self, inputs: Mapping[str, Any]) -> Tensor:
+        return self._model(**inputs).logits[:, -1]
 
 
 def float_type(model: Any) -> Any:
@@ -121,8 +108,7 @@ def grid_positions(model: Any) -> Callable[..., tuple[Tensor, Tensor]] | None:
 
     Returns (3, U, P) positions, and (U, 1): how far what follows is shifted.
     """
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    own = getattr(getattr(base, "model", None), "get_rope_index", None)
+    own = getattr(getattr(base_of(model), "model", None), "get_rope_index", None)
     if own is None:
         return None
     known = signature(own).parameters
@@ -135,8 +121,7 @@ def cache_name(model: Any) -> str:
 
 
 def _parameters(model: Any) -> Mapping[str, Any]:
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return signature(base.forward).parameters
+    return signature(base_of(model).forward).parameters
 
 
 def left_padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .caches import whole_cache
 from .decoders import cache_name, left_padded
 from .folding import Affine, FoldedLayer, folded_norm, interleaved
 
@@ -54,14 +55,16 @@ class FusedDecoder:
         self._positions: Tensor | None = None  # (W,) of the newest token, where padding makes them differ
         self._bias: Tensor | None = None  # (W, longest): -inf on padding, else 0
 
+    @property
+    def width(self) -> int:
+        """Rows of the cache."""
+        return len(self._keys[0])
+
     def prefill(self, prompts: Sequence[Sequence[int]], media: Sequence[Media | None] = ()) -> Tensor:
         """Compute U prompts by the model's own forward. Returns (U, V)."""
-        from transformers import DynamicCache
-
         ids, mask = left_padded(prompts, self._model.device)
         padded = not bool(mask.all())
-        # Made without a config, the cache keeps all columns of sliding layers too; the window is cut when it is read.
-        cache = DynamicCache()
+        cache = whole_cache()  # a sliding layer's window is cut when it is read
         inputs = {"input_ids": ids, "attention_mask": mask if padded else None, cache_name(self._model): cache}
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         logits = self._model(**inputs, position_ids=positions, use_cache=True, logits_to_keep=1).logits[:, -1]

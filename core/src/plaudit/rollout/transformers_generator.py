@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .admission import WaitingList, cache_tokens_in_memory
+from .caches import base_of, growing_cache, quantized_cache, refuse_cache
 from .cohort import Cohort
 from .decoders import Decoder, ModuleDecoder
 from .folding import covered
 from .fused_decoder import FusedDecoder
 from .options import ExtraOptions, resolve
 from .protocol import Generated, Request, SamplingOptions
+from .replaying import compiled_step, cuda_graph, graphs_pay, why_not_replayed
 from .sampling import Noise, TokenChooser
+from .static_decoder import StaticDecoder, forward_step
 from .stopping import StopRule, end_tokens
 
 if TYPE_CHECKING:
@@ -29,8 +32,6 @@ class TransformersGenerator:
     and others take their place when all do not fit into memory at once.
     """
 
-    exact = True
-
     def __init__(
         self,
         model: Any,
@@ -38,20 +39,27 @@ class TransformersGenerator:
         *,
         max_cache_tokens: int | None = None,
         cache_implementation: str | None = None,
+        compile_decoding: bool = False,
         in_step: Callable[[bool], bool] | None = None,
     ) -> None:
         """`model`: a causal language model, unwrapped from DDP. `tokenizer`: its EOS counts; stop strings need it.
 
         `max_cache_tokens`: prompt and completion tokens, over all rows, that the KV cache may come to hold at a time;
-        None = what half of the free memory holds. `cache_implementation`: transformers' name of a cache class.
+        None = what half of the free memory holds. `cache_implementation`: one of `CACHES`; None = the fastest.
+        `compile_decoding`: compile the decode step, which then has static shapes.
         `in_step`: for models whose forward all ranks must run together. It is called before each forward with whether
         this rank still decodes and says whether any rank does; where only others do, the forward's output is unused.
         """
+        if compile_decoding:
+            cache_implementation = _static_and_compiled(model, cache_implementation, in_step)
+        refuse_cache(model, cache_implementation)
         self._model = model
         self._tokenizer = tokenizer
         self._max_cache_tokens = max_cache_tokens
         self._cache_implementation = cache_implementation
+        self._forward = compiled_step() if compile_decoding else forward_step
         self._in_step = in_step
+        self.exact = cache_implementation != "quantized"
 
     def generate(self, requests: Sequence[Request], sampling: SamplingOptions) -> Iterator[Generated]:
         """Yield completions as they finish; requests that end together come in their order.
@@ -74,11 +82,16 @@ class TransformersGenerator:
     def close(self) -> None:
         """Nothing is held between calls."""
 
-    def _decoder_for(self, longest: int) -> Decoder:
-        """The decoder for rows of at most `longest` tokens."""
-        if self._in_step is None and self._cache_implementation is None and covered(self._model):
-            return FusedDecoder(self._model, longest=longest)
-        return ModuleDecoder(self._model, longest=longest, cache_implementation=self._cache_implementation)
+    def _decoder_for(self, longest: int, tokens: int) -> Decoder:
+        """The decoder for rows of at most `longest` tokens, of which their completions have at most `tokens`."""
+        model, name, alone = self._model, self._cache_implementation, self._in_step is None
+        graphs = alone and name in (None, "static") and graphs_pay(model, tokens)
+        if name == "static" or graphs:
+            capture = cuda_graph if graphs else None
+            return StaticDecoder(model, longest=longest, forward=self._forward, capture=capture)
+        if alone and name is None and covered(model):
+            return FusedDecoder(model, longest=longest)
+        return ModuleDecoder(model, quantized_cache(model) if name == "quantized" else growing_cache(model))
 
 
 class _Decoding:
@@ -91,7 +104,7 @@ class _Decoding:
         requests: Sequence[Request],
         sampling: SamplingOptions,
         room: int,
-        decoder_for: Callable[[int], Decoder],
+        decoder_for: Callable[[int, int], Decoder],
         in_step: Callable[[bool], bool] | None,
     ) -> None:
         sampling, extra = resolve(sampling)
@@ -168,6 +181,19 @@ def _constraint(
 
     refuse_with_structured(extra)
     return Constraint(sampling.structured, tokenizer, end_ids, model.config.get_text_config().vocab_size)
+
+
+def _static_and_compiled(model: Any, name: str | None, in_step: Any) -> str:
+    """The cache of a compiled decode step. Raises UsageError on what excludes compiling."""
+    if name not in (None, "static"):
+        raise UsageError(
+            f"compile_decoding needs static shapes, and cache_implementation is {name!r}; set 'static' or leave it out"
+        )
+    if in_step is not None:
+        raise UsageError("compile_decoding cannot decode in step with other ranks; set compile_decoding=False")
+    if (reason := why_not_replayed(model)) is not None:
+        raise UsageError(f"compile_decoding does not fit {type(base_of(model)).__name__}: {reason}")
+    return "static"
 
 
 def _idle_forward(model: Any) -> None:

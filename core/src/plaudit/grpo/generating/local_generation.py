@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...rollout.caches import CACHES, check_quanto
 from ...rollout.continuous_batching import ContinuousBatchingGenerator, engine_options, refuse_options
-from ...rollout.decoders import CACHES
 from ...rollout.grammar import check_installed, refuse_with_structured
 from ...rollout.options import resolve
 from ...rollout.protocol import Generator, SamplingOptions
@@ -67,7 +67,4 @@ def _check_cache(args: Any) -> None:
     if name not in CACHES:
         raise ConfigError(f"cache_implementation is {name!r}; it must be one of {', '.join(CACHES)}, or None")
     if name == "quantized":
-        from transformers.utils import is_optimum_quanto_available
-
-        if not is_optimum_quanto_available():
-            raise ConfigError("cache_implementation='quantized' needs optimum-quanto: pip install optimum-quanto")
+        check_quanto()
