@@ -90,7 +90,7 @@ class Scorer:
         if not self._end.alive:
             raise UsageError("this Scorer is closed; make a new one")
         columns = column_names(rows)
-        for runtime in self.runtimes:
+        for runtime in self.runtimes if rows else ():
             check_columns(runtime.name, runtime.spec.reward, columns)
         reserved = frozenset(self.names)
         plans = [

@@ -99,28 +99,35 @@ def environment_spec(environment: type, *, method: str = "get_reward", **more: A
     """The reward that an environment class gives its own rollouts: weight 1, named after the class, one call a rollout.
 
     It abstains on rollouts of any other class (exact type). Sync `get_reward` runs on threads, async on the loop. One
-    that takes `completion` is given the text of the model's last turn.
+    that takes `completion` is given the text of the model's last turn. A class with `score_group(environments,
+    completions)` is asked once a group instead, for as many scores.
     """
-    function = getattr(environment, method)
+    grouped = method == "get_reward" and callable(getattr(environment, "score_group", None))
+    function = getattr(environment, "score_group" if grouped else method)
     is_async = _is_coroutine_function(function)
     reads = "completion" in inspect.signature(function).parameters
 
     def asked(completions: Any, environments: list[Any]) -> Any:
+        if grouped:
+            return function(environments=environments, completions=[completion_text(one) for one in completions])
         given = {"completion": completion_text(completions[0])} if reads else {}
         return getattr(environments[0], method)(**given)
 
-    async def ask_async(completions: Any, environments: list[Any]) -> list[Any]:
-        return [await asked(completions, environments)]
+    def several(told: Any) -> Any:
+        return told if grouped else [told]
 
-    def ask(completions: Any, environments: list[Any]) -> list[Any]:
-        return [asked(completions, environments)]
+    async def ask_async(completions: Any, environments: list[Any]) -> Any:
+        return several(await asked(completions, environments))
+
+    def ask(completions: Any, environments: list[Any]) -> Any:
+        return several(asked(completions, environments))
 
     names = frozenset({"completions", "environments"})
     component = Component(
         kind="reward",
         name=environment.__name__,
         target=ask_async if is_async else ask,
-        declaration=declare("reward", granularity="rollout"),
+        declaration=declare("reward", granularity="group" if grouped else "rollout"),
         signature=CallSignature(names=names, required=names, takes_any=False),
         is_async=is_async,
     )

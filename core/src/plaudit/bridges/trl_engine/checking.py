@@ -76,7 +76,7 @@ def trl_config(config: Any, asked: Mapping[str, Any], rewards: Sequence[RewardSp
         "reward_weights": [float(as_schedule(spec.weight)(0)) for spec in rewards],
     }
     try:
-        return TRLConfig(**given)  # type: ignore[arg-type]
+        return TRLConfig(**given)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise UsageError(f'engine = "trl": TRL refuses the configuration: {" ".join(str(error).split())}') from error
 
@@ -97,8 +97,8 @@ def check_conversations(agents: Any, processing_class: Any, config: Any) -> None
     adapted = processing_class_for_trl(processing_class, chats)
     if not supports_tool_calling(adapted):
         raise UsageError(
-            'engine = "trl": the chat template shows no tool calls or no answers of tools, which TRL asks for also where '
-            'an environment has no tools; set another template, or drop engine = "trl"'
+            'engine = "trl": the chat template shows no tool calls or no answers of tools, which TRL asks for also '
+            'where an environment has no tools; set another template, or drop engine = "trl"'
         )
     if not is_chat_template_prefix_preserving(adapted):
         raise UsageError(

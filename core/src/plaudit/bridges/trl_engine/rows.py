@@ -10,7 +10,7 @@ ROW = "plaudit_row"
 
 
 class Records:
-    """Rows by their number. A table of Arrow would change them: dictionaries get each other's keys, tuples are lists."""
+    """Rows by their number. A table of Arrow would change them: dictionaries get others' keys, tuples become lists."""
 
     def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
         self.records = list(records)

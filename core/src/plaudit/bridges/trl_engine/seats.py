@@ -54,14 +54,17 @@ class Seat:
         if self.instance is None:
             made = self._run(self._kind.spec.factory, {}, f"__init__ of {self._kind.label}", policy)
             if made.failure is not None:
-                return self._fail(f"__init__ failed: {made.failure.message}")
+                self._fail(f"__init__ failed: {made.failure.message}")
+                return None
             self.instance = made.value
         arguments = self._kind.reset_arguments(self._columns(row), self._seed_of(row.get(ROW)))
         found = self._run(self.instance.reset, copied(arguments), f"reset of {self._kind.label}", policy)
         if found.failure is not None:
-            return self._fail(f"reset failed: {found.failure.message}")
+            self._fail(f"reset failed: {found.failure.message}")
+            return None
         if found.value is not None and not isinstance(found.value, (str, list)):
-            return self._fail(f"reset gave a {type(found.value).__name__}; expected text, content blocks or None")
+            self._fail(f"reset gave a {type(found.value).__name__}; expected text, content blocks or None")
+            return None
         return self._observation(found.value)
 
     def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
@@ -97,7 +100,8 @@ class Seat:
         try:
             return joined_text(found) if self._joins else found
         except CallFailed as error:
-            return self._fail(str(error))
+            self._fail(str(error))
+            return None
 
     def _asked(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[Any, Any, str, JobPolicy]:
         if self.gave_up or self.fatal:

@@ -18,7 +18,7 @@ def trainer_class() -> type:
     from .metrics_file import Metrics
     from .trainer import generate
 
-    class Trainer(GRPOTrainer):  # type: ignore[misc]
+    class Trainer(GRPOTrainer):
         """TRL's trainer of one run."""
 
         def __init__(self, run: TRLRun, conversing: Conversing | None, **more: Any) -> None:

@@ -196,6 +196,11 @@ def _check_rollout_func(rollout_func: Any) -> None:
 def _probed(agents: Agents, name: str | None, given: Any) -> EnvironmentKind:
     kind, instance = probe(name, environment_spec_of(given))
     agents.probes.append((kind, instance))
+    if agents.tools and kind.replies is not None and kind.replies.takes_calls:
+        raise UsageError(
+            f"{kind.label} answers the calls of its turns itself, so tools cannot stand beside it; leave "
+            f"{agents.tools[0].name!r} out"
+        )
     require_distinct([*agents.tools, *kind.tools], f"{kind.label} beside the tools that stand alone")
     return kind
 

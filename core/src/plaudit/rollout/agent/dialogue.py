@@ -12,6 +12,7 @@ from ..protocol import Generated
 
 if TYPE_CHECKING:
     from ..chat import ToolCall, ToolChat
+    from .replies import Replies
     from .tools import Tool
 
 
@@ -21,7 +22,8 @@ class Dialogue:
 
     `row`: with the prompt as the model sees it. `tools`: by name; empty = the rollout has one turn. `budget`: the most
     tokens of a completion; `context`: the most that the model sees at once, None = not known. `messages`: what was said
-    since the prompt. `mask`: 1 on the model's tokens. `media`: the images of prompt and answers.
+    since the prompt. `mask`: 1 on the model's tokens. `media`: the images of prompt and answers. `replies`: how its
+    environment answers turns, if it does.
     """
 
     index: int
@@ -33,6 +35,7 @@ class Dialogue:
     context: int | None = None
     media: Media | None = None
     environment: Any = None
+    replies: Replies | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     completion_ids: list[int] = field(default_factory=list)
@@ -71,7 +74,7 @@ class Dialogue:
         return calls if self.tools else []
 
     def add_answers(self, answers: Sequence[Message]) -> bool:
-        """Add what the tools answered to the last turn, if it fits; else nothing changes, and the dialogue ends."""
+        """Add what was answered to the last turn, if it fits; else nothing changes, and the dialogue ends."""
         seen = self.chat.suffix(self.messages[-1], answers, self.turn_ids)
         suffix = seen.ids
         length = len(self.prompt_ids) + len(self.completion_ids) + len(suffix)

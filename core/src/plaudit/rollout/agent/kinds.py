@@ -10,10 +10,11 @@ from typing import Any
 from ...errors import UsageError
 from ...plugins.importing import describe_error
 from ...plugins.loading import callable_name
+from .replies import Replies, replies_of
 from .spec import EnvironmentSpec
 from .tools import Tool
 
-RESERVED = ("reset", "get_reward", "close")
+RESERVED = ("reset", "get_reward", "score_group", "answer_turn", "close")
 """Methods that the trainer calls; the model never does."""
 
 
@@ -22,7 +23,7 @@ class EnvironmentKind:
     """An environment of a run. `name`: what the `environment` column calls it, None when it is the only one.
 
     `reset_names`: the arguments that `reset` takes by name, `reset_required` those without a default;
-    `reset_takes_any`: it takes every column.
+    `reset_takes_any`: it takes every column. `replies`: how it answers turns itself, None when it does not.
     """
 
     name: str | None
@@ -32,6 +33,7 @@ class EnvironmentKind:
     reset_names: frozenset[str]
     reset_required: frozenset[str]
     reset_takes_any: bool
+    replies: Replies | None = None
 
     @property
     def label(self) -> str:
@@ -46,7 +48,7 @@ class EnvironmentKind:
     @property
     def scores(self) -> bool:
         """Whether it gives its rollouts a reward."""
-        return callable(getattr(self.type, "get_reward", None))
+        return any(callable(getattr(self.type, name, None)) for name in ("get_reward", "score_group"))
 
     def reset_arguments(self, columns: Mapping[str, Any], seed: int) -> dict[str, Any]:
         """The columns that `reset` takes, and the group's `seed` if it names one that the row does not have."""
@@ -91,10 +93,11 @@ def probe(name: str | None, spec: EnvironmentSpec) -> tuple[EnvironmentKind, Any
         name=name,
         spec=spec,
         type=made,
-        tools=tuple(_tool(instance, tool, spec) for tool in tool_names(instance, spec.tools)),
+        tools=_tools(instance, spec),
         reset_names=frozenset(p.name for p in named),
         reset_required=frozenset(p.name for p in named if p.default is p.empty),
         reset_takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
+        replies=replies_of(instance, spec),
     )
     return kind, instance
 
@@ -116,6 +119,14 @@ def tool_names(instance: Any, listed: Iterable[str] | None = None) -> tuple[str,
             offered = ", ".join(method for method in methods if method not in RESERVED) or "none"
             raise UsageError(f"environment {made.__name__!r} has no tool {name!r}; its public methods: {offered}")
     return tuple(chosen)
+
+
+def _tools(instance: Any, spec: EnvironmentSpec) -> tuple[Tool, ...]:
+    """Its methods that are tools; or the tools of its `tool_schemas`, whose calls it answers itself."""
+    schemas = inspect.getattr_static(instance, "tool_schemas", None)
+    if schemas is None:
+        return tuple(_tool(instance, name, spec) for name in tool_names(instance, spec.tools))
+    return tuple(Tool(schema["function"]["name"], schema, spec.tool_policy(), spec.on_error) for schema in schemas)
 
 
 def _tool(instance: Any, name: str, spec: EnvironmentSpec) -> Tool:

@@ -1,4 +1,4 @@
-"""The rounds of a generation batch: the model writes a turn, its tools answer, until no call is left."""
+"""The rounds of a generation batch: the model writes a turn, tools or environment answer, until none does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import logging
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ...scoring.jobs import Jobs
 from ...types import Rollout
 from ..protocol import Generator, Request, SamplingOptions
 from .dialogue import Dialogue
+from .replies import Reply
 from .turns import Turn
+
+if TYPE_CHECKING:
+    from ..chat import ToolCall
 
 _log = logging.getLogger("plaudit.rollout")
 
@@ -24,7 +29,7 @@ class AgentLoop:
     beside the others' generation. The next round begins when all of them are answered, so that the same seeds and
     answers give the same batches, and so the same completions.
 
-    `max_rounds`: rounds of tool calls, None = no limit. `anyone`: whether any rank goes on, where all ranks must
+    `max_rounds`: turns that are answered, None = no limit. `anyone`: whether any rank goes on, where all ranks must
     generate together; None where each generates by itself.
     """
 
@@ -65,22 +70,22 @@ class AgentLoop:
 
     def _generate(
         self, live: Sequence[Dialogue], sampling: SamplingOptions, finished: Callable[[Dialogue, Rollout], None]
-    ) -> list[Turn]:
-        """One round: generate, running tools beside it. Returns the turns whose calls are answered."""
+    ) -> list[Turn | Reply]:
+        """One round: generate, running tools beside it. Returns the turns that are answered."""
         by_index = {dialogue.index: dialogue for dialogue in live}
-        answered: queue.SimpleQueue[Turn] = queue.SimpleQueue()
-        turns: list[Turn] = []
+        answered: queue.SimpleQueue[Turn | Reply] = queue.SimpleQueue()
+        turns: list[Turn | Reply] = []
         requests = [Request(one.index, one.context_ids, media=one.media, max_new_tokens=one.remaining) for one in live]
         try:
             for made in self.generator.generate(requests, sampling):
                 dialogue = by_index.pop(made.index)
-                calls = dialogue.add_turn(made)
-                if not calls or (self.max_rounds is not None and dialogue.rounds >= self.max_rounds):
+                turn = self._turn(dialogue, dialogue.add_turn(made), answered.put)
+                if turn is None:
                     finished(dialogue, dialogue.rollout())
                     continue
                 dialogue.rounds += 1
-                turns.append(Turn(dialogue, calls, self.jobs, answered.put))
-                turns[-1].start()
+                turns.append(turn)
+                turn.start()
             if by_index:
                 raise RuntimeError(f"the generator returned {len(live) - len(by_index)} completions for {len(live)}")
             for _ in turns:
@@ -91,11 +96,22 @@ class AgentLoop:
             raise
         return turns
 
-    def _answered(self, turn: Turn) -> bool:
+    def _turn(self, dialogue: Dialogue, calls: list[ToolCall], done: Callable[[Any], None]) -> Turn | Reply | None:
+        """Who answers a turn; None where nobody does."""
+        over = self.max_rounds is not None and dialogue.rounds >= self.max_rounds
+        replies = dialogue.replies
+        if replies is not None and (replies.takes_calls or not calls or over):
+            # The last turn too: the environment hears all that was said.
+            return Reply(dialogue, calls, replies, self.jobs, done, last=over)
+        return Turn(dialogue, calls, self.jobs, done) if calls and not over else None
+
+    def _answered(self, turn: Turn | Reply) -> bool:
         """Add the answers; whether the dialogue goes on."""
         dialogue, reason = turn.dialogue, turn.aborts
         answers = turn.answers()
         if reason is None:
+            if answers is None:
+                return False
             try:
                 return dialogue.add_answers(answers) and dialogue.remaining > 0
             except Exception as error:

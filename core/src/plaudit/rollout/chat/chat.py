@@ -12,7 +12,7 @@ from .families import Family, family_of, template_of
 from .formats import Format
 from .probing import USER, check_schemas_shown, probe, reader_of, refuse
 from .reading import as_message, read_turn, strip_marks
-from .rendering import HANDOVERS, Marks, Seen, Template
+from .rendering import OPENINGS, Marks, Seen, Template
 from .values import types_of
 
 
@@ -71,8 +71,8 @@ class ToolChat:
     ) -> tuple[int, ...]:
         """The tokens between the model's last sampled token and its next turn.
 
-        The end of the assistant's turn where `completion_ids` (what it sampled in this turn) lacks it, the tools'
-        messages, and the opening of the next turn. None of them is the model's.
+        The end of the assistant's turn where `completion_ids` (what it sampled in this turn) lacks it, the messages of
+        tools (or of a user, after a turn without calls), and the opening of the next turn. None of them is the model's.
         """
         return self.suffix(assistant_message, tool_messages, completion_ids).ids
 
@@ -91,6 +91,8 @@ class ToolChat:
         self, assistant_message: Mapping[str, Any], tool_messages: Sequence[Mapping[str, Any]]
     ) -> tuple[str, str]:
         """What closes the assistant's turn, and the text from there to the opening of its next turn."""
+        if not any(message.get("role") == "tool" for message in tool_messages):
+            return self._after_text(tool_messages)
         calls = assistant_message.get("tool_calls") or [ToolCall(_name_of(tool_messages), id="call00000").as_message()]
         before, after = self._around(calls, tool_messages)
         cue = self.template.render([USER])
@@ -99,6 +101,19 @@ class ToolChat:
         start = len(before) - len(tail) + max(cuts) if cuts else len(before)
         mark = next((mark for mark in self.template.marks.ends if after.startswith(mark, start)), "")
         return mark, after[start + len(mark) :]
+
+    def _after_text(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+        """The same after a turn that calls nothing, which stands as a word that no template changes."""
+        said = "PLAUDIT-TURN"
+        whole = self.template.render([USER, {"role": "assistant", "content": said}, *messages], prompt=True)
+        if said not in whole:
+            raise UsageError(f"the chat template ({self.family}) leaves out an assistant's turn once others follow it")
+        rest = whole[whole.index(said) + len(said) :]
+        start = len(rest) - len(rest.lstrip())
+        # GPT-OSS closes its last turn with a mark of its own, which becomes this one once others follow.
+        marks = (*self.template.marks.ends, "<|end|>")
+        mark = next((mark for mark in marks if rest.startswith(mark, start)), None)
+        return ("", rest) if mark is None else (rest[:start] + mark, rest[start + len(mark) :])
 
     def _around(self, calls: Sequence[Any], answers: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
         """The conversation up to the calls, and with the answers; a family of one call a turn gets the first."""
@@ -123,7 +138,7 @@ class ToolChat:
     def _is_ended(self, completion_ids: Sequence[int], closing: str) -> bool:
         ends = self.template.marks.ends
         last = completion_ids[-1]
-        if closing in HANDOVERS:  # the opening of the tools' answers: only the very token stands for it
+        if closing in OPENINGS:  # the opening of what follows: only the very token stands for it
             return last == ends[closing]
         return last in ends.values()
 

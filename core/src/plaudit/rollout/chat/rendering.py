@@ -16,6 +16,8 @@ TURN_ENDS = (
 )  # fmt: skip
 # What a model writes itself to hand over to its tools, and the template repeats as the opening of their answers.
 HANDOVERS = ("<|observation|>", "<|tool_response>")
+# The ends of a turn that are the beginning of what follows.
+OPENINGS = (*HANDOVERS, "<|user|>")
 
 
 @dataclass(frozen=True, slots=True)
