@@ -5,6 +5,7 @@ Rank and world come from the environment. Each part leaves `OUTPUT/PART_RANK.jso
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pyarrow.parquet as pq
 import torch
 from datasets import Dataset
 from rank_main import CASES, RANK, WORLD, compare, message_of
-from side_by_side import whole
+from side_by_side import inject, whole
 
 from runs import ROWS, make_trainer
 
@@ -33,13 +35,35 @@ def slow(output: Path) -> list[float]:
     return [line["reward"] for line in trainer.state.log_history[:2]]
 
 
-def uneven(output: Path) -> list[float]:
-    """Evaluation rows that do not fill the last batch, of a dataset and of a stream."""
-    rows = Dataset.from_list(ROWS[:3])
+def uneven(output: Path) -> list[dict]:
+    """Evaluation rows that do not fill the last batch, of a dataset and of a stream: metrics, and prompts that were
+    scored. One row leaves nothing to the second rank.
+    """
     found = []
-    for given in (rows, rows.to_iterable_dataset()):
-        trainer = make_trainer(output / "uneven", eval_rows=given, per_device_eval_batch_size=4)
-        found.append(trainer.evaluate()["eval_reward"])
+    for case, (count, loss, stream) in enumerate(
+        itertools.product((1, 3, 5), ("dapo", "grpo", "luspo"), (False, True))
+    ):
+        rows, scored = Dataset.from_list(ROWS[:count]), []
+
+        def note(prompts, completion_ids, scored=scored, **columns):
+            scored.extend(prompts)
+            return [int(prompt[0]) + len(ids) for prompt, ids in zip(prompts, completion_ids, strict=True)]
+
+        trainer = make_trainer(
+            output / f"uneven{case}",
+            note,
+            eval_rows=rows.to_iterable_dataset() if stream else rows,
+            per_device_train_batch_size=8 // WORLD,
+            per_device_eval_batch_size=8 // WORLD,
+            loss_type=loss,
+            log_completions=True,
+            num_completions_to_print=0,
+            **({"importance_sampling_level": "sequence"} if loss == "luspo" else {"entropy_coef": 0.1}),
+        )
+        inject(trainer)
+        metrics = trainer.evaluate()
+        logged = [len(pq.read_table(path)) for path in (output / f"uneven{case}" / "completions").glob("eval*")]
+        found.append({"metrics": metrics, "scored": scored, "logged": logged})
     return found
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from plaudit.grpo import logprobs
+from heads import HEADS, IN_FLOAT32, VOCABULARY, WHOLE
 from plaudit.grpo.batch import Experience, collate
+from plaudit.grpo.forward import head_logprobs
 from plaudit.grpo.logprobs import TokenScorer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 ROWS = [
     Experience((5, 6, 7), (8, 9, 1), (1, 1, 1)),
@@ -29,18 +31,18 @@ def plainly(model, rows, temperature):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("limit", [1 << 24, 100])
-@pytest.mark.parametrize("kind", ["tied", "untied", "bias", "softcap"])
-def test_values_and_gradients_equal_the_plain_way(kind, limit, temperature, monkeypatch, build_model):
-    monkeypatch.setattr(logprobs, "MAX_LOGITS", limit)
-    model = make(kind, build_model)
+@pytest.mark.parametrize("kind", HEADS)
+def test_values_and_gradients_equal_the_plain_way(kind, limit, temperature, monkeypatch):
+    monkeypatch.setattr(head_logprobs, "MAX_LOGITS", limit)
+    model = HEADS[kind]()
     scorer = TokenScorer(model, temperature=temperature)
-    assert scorer.fused == (kind != "softcap")
     stats = scorer(model, collate(ROWS, pad_token_id=0), entropies="bonus")
     loss = (stats.logprobs.square() + 0.3 * stats.entropies).sum()
-    ours = torch.autograd.grad(loss, list(model.parameters()))
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    ours = torch.autograd.grad(loss, learnt)
 
-    # Gemma 2 normalises in float32 whatever its weights are.
-    close = {"rtol": 1e-5, "atol": 1e-5} if kind == "softcap" else {"rtol": 1e-8, "atol": 1e-10}
+    # Some normalise in float32 whatever their weights are, or make their logits so.
+    close = {"rtol": 1e-5, "atol": 1e-5} if kind in IN_FLOAT32 else {"rtol": 1e-8, "atol": 1e-10}
     expected = plainly(model, ROWS, temperature)
     for place, (logp, entropy) in enumerate(expected):
         n = len(logp)
@@ -48,33 +50,40 @@ def test_values_and_gradients_equal_the_plain_way(kind, limit, temperature, monk
         torch.testing.assert_close(stats.entropies[place, :n], entropy, **close)
         assert not stats.logprobs[place, n:].any()
     total = sum((logp.square() + 0.3 * entropy).sum() for logp, entropy in expected)
-    for found, wanted in zip(ours, torch.autograd.grad(total, list(model.parameters())), strict=True):
+    for found, wanted in zip(ours, torch.autograd.grad(total, learnt), strict=True):
         torch.testing.assert_close(found, wanted, **close)
 
 
-def make(kind, build_model):
-    if kind == "softcap":
-        from transformers import Gemma2Config, Gemma2ForCausalLM
+@pytest.mark.parametrize("entropies", ["none", "metric", "bonus"])
+@pytest.mark.parametrize("kind", [kind for kind in HEADS if kind not in WHOLE])
+def test_few_logits_exist_at_a_time(kind, entropies, monkeypatch):
+    """Of all tensors that forward and backward make, none holds more than so many numbers by vocabulary."""
+    model = HEADS[kind]()
+    scorer = TokenScorer(model, temperature=0.7)
+    limit = 2 * VOCABULARY
+    monkeypatch.setattr(head_logprobs, "MAX_LOGITS", limit)
+    with Largest(model) as largest:
+        stats = scorer(model, collate(ROWS, pad_token_id=0), entropies=entropies)
+        loss = stats.logprobs.sum() + (stats.entropies.sum() if entropies == "bonus" else 0)
+        loss.backward()
+    assert largest.numbers == limit
 
-        torch.manual_seed(0)
-        config = Gemma2Config(
-            vocab_size=64,
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=16,
-            final_logit_softcapping=3.0,
-            initializer_range=0.3,
-            attn_implementation="eager",
-        )
-        return Gemma2ForCausalLM(config).double()
-    model = build_model(dtype=torch.float64, tied=kind == "tied")
-    if kind == "bias":
-        old = model.lm_head
-        model.lm_head = torch.nn.Linear(old.in_features, old.out_features, bias=True).double()
-    return model
+
+class Largest(TorchDispatchMode):
+    """Watches operations: how many numbers the largest result has that is as wide as the vocabulary and no weight."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.weights = {tuple(parameter.shape) for parameter in model.parameters()}
+        self.weights |= {shape[::-1] for shape in self.weights}
+        self.numbers = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        found = operation(*args, **(kwargs or {}))
+        for one in found if isinstance(found, (tuple, list)) else [found]:
+            if isinstance(one, torch.Tensor) and VOCABULARY in one.shape and tuple(one.shape) not in self.weights:
+                self.numbers = max(self.numbers, one.numel())
+        return found
 
 
 def test_metric_entropies_carry_no_gradient_and_equal_the_others(build_model):
@@ -120,3 +129,26 @@ def test_autocast_computes_the_head_in_half_and_returns_full_precision(build_mod
     torch.testing.assert_close(rough, exact, rtol=0.1, atol=0.2)
     rough.sum().backward()
     assert model.lm_head.weight.grad.dtype == torch.float32
+
+
+def test_a_wrapper_that_rounds_what_a_model_returns_rounds_no_log_probs(build_model):
+    """As FSDP does in mixed precision. Its hooks on what the model returned see a gradient all the same, and first."""
+    model = build_model(dtype=torch.float64)
+    scorer = TokenScorer(model, temperature=1.0)
+    batch = collate(ROWS, pad_token_id=0)
+    exact = scorer(model, batch)
+    wanted = torch.autograd.grad(exact.logprobs.sum(), list(model.parameters()))
+    seen = []
+
+    def rounding(**inputs):
+        found = model(**inputs)
+        found.logits = found.logits.bfloat16()
+        found.logits.register_hook(lambda grad: seen.append("wrapper"))
+        return found
+
+    stats = scorer(rounding, batch)
+    assert torch.equal(stats.logprobs, exact.logprobs)
+    model.lm_head.weight.register_hook(lambda grad: seen.append("head"))
+    for one, other in zip(torch.autograd.grad(stats.logprobs.sum(), list(model.parameters())), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+    assert seen == ["wrapper", "head"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from many_ranks_main import uneven
 from rank_main import CASES, compare
 from side_by_side import differences
 from test_ranks import start
@@ -47,10 +48,15 @@ def test_a_rank_whose_rewards_are_slow_is_waited_for(two):
     assert len(first) == 2
 
 
-def test_evaluation_rows_that_do_not_fill_the_last_batch_are_evaluated_by_all(two):
-    first, second = two["uneven"]
-    assert first == second
-    assert all(0 <= reward <= 2 for reward in first)
+def test_every_evaluation_row_counts_once_also_where_the_last_batch_is_not_full(two, tmp_path):
+    alone = uneven(tmp_path)
+    assert len(alone) == 18
+    for one, first, second in zip(alone, *two["uneven"], strict=True):
+        assert differences(one["metrics"], first["metrics"]).keys() <= {"eval_policy_loss"}
+        assert first["metrics"].keys() == second["metrics"].keys()
+        assert sorted(first["scored"] + second["scored"]) == sorted(one["scored"])
+        assert first["logged"] == one["logged"] == [len(one["scored"])]
+        assert abs(one["metrics"]["eval_loss"]) > 1e-3
 
 
 @pytest.mark.peer

@@ -229,7 +229,7 @@ def test_log_probs_and_entropies_over_the_candidates(fused, chunk, temperature, 
     scorer = TokenScorer(model, temperature=temperature)
     scorer.fused = fused
     if chunk:
-        monkeypatch.setattr("plaudit.grpo.logprobs.MAX_LOGITS", chunk)
+        monkeypatch.setattr("plaudit.grpo.forward.head_logprobs.MAX_LOGITS", chunk)
     stats = scorer(model, batch, entropies="bonus")
     weights = torch.randn(2, *batch.mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     expected = [torch.zeros_like(stats.logprobs), torch.zeros_like(stats.logprobs)]

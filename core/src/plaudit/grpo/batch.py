@@ -39,9 +39,10 @@ class MicroBatch:
     sets L and a causal model needs no mask. `positions`: (T,) places in the flattened (B * L) hidden states that
     predict each token; `targets`: (T,) the tokens; `slots`: (T,) their places in a flattened (B * C) grid. `mask`:
     (B, C), 1 where a token counts in the loss. `advantages`: (B,). `num_items`: tokens that count in the whole
-    generation batch over all ranks. `old_logprobs` of the policy that generated, `ref_logprobs` of the reference
-    model and `sampled_logprobs` as the engine that sampled reported them: (B, C), in nats, or None. `media`: (B,) the
-    images of each row, or nothing. `candidates`: (T, K) ids that log-probs are normalised over; None = all.
+    generation batch over all ranks, `share`: of its rows, how many are this rank's. `old_logprobs` of the policy that
+    generated, `ref_logprobs` of the reference model and `sampled_logprobs` as the engine that sampled reported them:
+    (B, C), in nats, or None. `media`: (B,) the images of each row, or nothing. `candidates`: (T, K) ids that log-probs
+    are normalised over; None = all.
     """
 
     input_ids: Tensor
@@ -52,6 +53,7 @@ class MicroBatch:
     mask: Tensor
     advantages: Tensor
     num_items: float = 0.0
+    share: float = 1.0
     old_logprobs: Tensor | None = None
     ref_logprobs: Tensor | None = None
     sampled_logprobs: Tensor | None = None
@@ -90,6 +92,10 @@ class MicroBatch:
             candidates=None if self.candidates is None else self.candidates[kept],
             slots=new_row * grid + self.slots[kept] % grid,
         )
+
+    def idle(self) -> MicroBatch:
+        """The same rows, run along with other ranks and counted nowhere."""
+        return replace(self, mask=torch.zeros_like(self.mask), share=0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """The fields by name, as a checkpoint keeps them."""

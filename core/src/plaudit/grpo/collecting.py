@@ -71,16 +71,19 @@ class Collector:
     def begin(
         self,
         rows: Sequence[Row],
-        *,
         num_generations: int,
         mode: Mode,
         trainer_state: Any = None,
         beside_scoring: Callable[[tuple[Rollout, ...]], None] | None = None,
+        counted: int | None = None,
     ) -> Writing:
-        """The first half of `collect`: all is written, scores may be missing. `finish` waits for them."""
+        """The first half of `collect`: all is written, scores may be missing. `finish` waits for them.
+
+        `counted`: how many of the rows are judged, None = all; a completion is written for the others too.
+        """
         made: list[Writing] = []
         self.ranks.share(
-            lambda: made.append(self.begin_alone(rows, num_generations, mode, trainer_state, beside_scoring))
+            lambda: made.append(self.begin_alone(rows, num_generations, mode, trainer_state, beside_scoring, counted))
         )
         return made[0]
 
@@ -100,27 +103,35 @@ class Collector:
         mode: Mode,
         trainer_state: Any,
         beside_scoring: Callable[[tuple[Rollout, ...]], None] | None = None,
+        counted: int | None = None,
     ) -> Writing:
         """`begin` without a word to the other ranks."""
+        counted = len(rows) if counted is None else counted
         # A group may span two ranks; a rank that holds no whole group scores its rollouts one by one.
-        whole = num_generations if len(rows) % num_generations == 0 else 1
+        whole = num_generations if counted % num_generations == 0 else 1
         step = getattr(trainer_state, "global_step", 0)
         work = Assignment(rows, self.sampling, num_generations, mode, step, trainer_state)
         before: list[Rollout] = []
         if self.writer.late_columns:
             before = self._write(work, lambda rollout: None)
             rows = [rollout.row for rollout in before]
-        session = self.scorer.open(rows, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
+        judged = rows[:counted]
+        session = self.scorer.open(judged, num_generations=whole, trainer_state=trainer_state, mode=mode, step=step)
+
+        def submit(rollout: Rollout) -> None:
+            if rollout.index < counted:
+                session.submit(rollout)
+
         try:
             for rollout in before:
-                session.submit(rollout)
-            written = tuple(before or self._write(work, session.submit))
+                submit(rollout)
+            written = tuple(before or self._write(work, submit))
             if beside_scoring is not None:
                 beside_scoring(written)
         except BaseException:
             session.cancel()
             raise
-        return Writing(written, session, num_generations, step)
+        return Writing(written, session, num_generations, step, counted)
 
     def _write(self, work: Assignment, finished: Callable[[Rollout], None]) -> list[Rollout]:
         with self.writing():
@@ -129,13 +140,14 @@ class Collector:
     def _conclude(self, writing: Writing) -> Report:
         try:
             with writing.session as session:
-                return self._report(writing.rollouts, session.result())
+                return self._report(writing.rollouts[: writing.counted], session.result())
         finally:
             self.writer.scored(writing.rollouts)
 
     def _collected(self, writing: Writing, reports: tuple[Report, ...], step: int) -> Collected:
         advantages = self._compare(reports, writing.num_generations)
-        return Collected(writing.rollouts, reports, advantages, self.ranks.index, step - writing.step)
+        rollouts = writing.rollouts[: writing.counted]
+        return Collected(rollouts, reports, advantages, self.ranks.index, step - writing.step)
 
     def learnt(self, rollout: Rollout) -> tuple[int, ...]:
         """Per completion token, 1 where it counts in the loss."""

@@ -43,13 +43,16 @@ class RecordingTrainer(PublishingTrainer):
         self._mode: Mode = "train"
         self._eval_prefix = "eval"
         self._step_seconds = 0.0
+        self._weight = 1.0
         self._unfinished_loss: dict[str, Any] | None = None
         report_times(self, "_prepare_inputs", "compute_loss")
 
     def record_collected(self, collected: Collected, mode: Mode) -> None:
         window = self.windows[mode]
-        window.add(collected_metrics(collected))
-        window.add(reward_metrics(collected.advantages, collected.names))
+        # A training batch weighs 1; of those of an evaluation the last may be smaller.
+        self._weight = float(collected.total) if mode == "eval" else 1.0
+        window.add(collected_metrics(collected), self._weight)
+        window.add(reward_metrics(collected.advantages, collected.names), self._weight)
         if mode == "train":
             self.state.num_input_tokens_seen += collected.num_tokens
         window.put("num_tokens", self.state.num_input_tokens_seen)

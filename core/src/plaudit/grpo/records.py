@@ -82,14 +82,14 @@ class LossScale:
 
     `accumulation`: micro-batches in this step; `items`: active tokens of the whole generation batch on all ranks;
     `steps_per_generation`: micro-batches in a generation batch. In evaluation leave accumulation and
-    steps_per_generation at 1.
+    steps_per_generation at 1. `world_size`: the generation batch over this rank's share of it.
     """
 
     items: Tensor | float
     max_completion_length: int
     accumulation: int = 1
     steps_per_generation: int = 1
-    world_size: int = 1
+    world_size: float = 1
 
     def tokens(self) -> Tensor | float:
         """Active tokens of one optimizer step, a rank's share: the normaliser of dapo, cispo and vespo."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,24 +11,16 @@ import torch
 
 from ..types import Rollout, Row
 from .batch import Experience, MicroBatch, collate
-from .collected import Collected, Writing
+from .collected import Begun, Collected, Writing, with_advantages
 from .collecting import Collector
 from .forward.ordering import Arrange, as_drawn
 from .generating.dynamic_sampling import DynamicSampling
 from .generating.overlap import Overlap
 from .rows.prompts import as_row
+from .rows.streams import Filler
 from .sampler import Rows, rank_share
 from .schedule import Schedule
 from .writing import Mode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Begun:
-    """A generation batch whose scores are on their way: its micro-batches without advantages, rows in this `order`."""
-
-    writing: Writing
-    order: Sequence[int]
-    batches: Sequence[MicroBatch]
 
 
 @dataclass(slots=True, eq=False)
@@ -79,10 +71,11 @@ class RolloutSource:
         return self.buffer[place % self.schedule.steps_per_generation]
 
     def evaluate(self, records: Sequence[Mapping[str, Any]], *, num_generations: int, trainer_state: Any) -> MicroBatch:
-        """One evaluation batch, generated and scored; the records of a group are consecutive."""
+        """One evaluation batch, generated and scored; the records of a group are consecutive, fillers come last."""
         self.settle()
         rows = [as_row(record) for record in records]
-        begun = self._begin(rows, num_generations, 1, "eval", trainer_state)
+        counted = sum(not isinstance(record, Filler) for record in records)
+        begun = self._begin(rows, num_generations, "eval", trainer_state, counted)
         return self._complete(begun, "eval", trainer_state)[0]
 
     def settle(self) -> None:
@@ -178,8 +171,7 @@ class RolloutSource:
         return number * self.schedule.cycle < getattr(trainer_state, "max_steps", 0) * self.accumulation
 
     def _begin_training(self, number: int, trainer_state: Any) -> Begun:
-        steps = self.schedule.steps_per_generation
-        return self._begin(self._rows_of(number), self.schedule.num_generations, steps, "train", trainer_state)
+        return self._begin(self._rows_of(number), self.schedule.num_generations, "train", trainer_state)
 
     def _rows_of(self, number: int) -> list[Row]:
         """This rank's rows of a generation batch, one a rollout."""
@@ -194,25 +186,34 @@ class RolloutSource:
         found = dict(zip(places, map(as_row, self.rows.records(number, places)), strict=True))
         return [found[place] for place in mine]
 
-    def _begin(self, rows: Sequence[Row], num_generations: int, parts: int, mode: Mode, trainer_state: Any) -> Begun:
-        """Write rollouts for the rows and split them into `parts` micro-batches, shuffled when training."""
-        order: Sequence[int] = range(len(rows))
+    def _begin(
+        self,
+        rows: Sequence[Row],
+        num_generations: int,
+        mode: Mode,
+        trainer_state: Any,
+        counted: int | None = None,
+    ) -> Begun:
+        """Write rollouts for the rows and split them into micro-batches: when training into several, shuffled.
+
+        `counted`: how many rows are judged, None = all. A rank without any still runs one, so as to stay in step.
+        """
+        parts = self.schedule.steps_per_generation if mode == "train" else 1
+        order: Sequence[int] = range(len(rows) if counted is None else counted)
         batches: list[MicroBatch] = []
 
         def build(rollouts: tuple[Rollout, ...]) -> None:
             nonlocal order, batches
             if mode == "train":
                 order = self.arrange(rollouts, torch.randperm(len(rollouts)).tolist())
-            batches = self._split(rollouts, order, parts)
+            batches = self._split(rollouts, order or range(1), parts)
 
-        writing = self.collector.begin(
-            rows, num_generations=num_generations, mode=mode, trainer_state=trainer_state, beside_scoring=build
-        )
+        writing = self.collector.begin(rows, num_generations, mode, trainer_state, build, counted)
         return Begun(writing, order, batches)
 
     def _split(self, rollouts: Sequence[Rollout], order: Sequence[int], parts: int) -> list[MicroBatch]:
         """Micro-batches of the rollouts in this order, without advantages."""
-        size = len(rollouts) // parts
+        size = len(order) // parts
         chosen = [[rollouts[place] for place in order[start : start + size]] for start in range(0, size * parts, size)]
         keep = self.keep_logprobs() or not self.collector.writer.generator.exact
         return [
@@ -238,11 +239,7 @@ class RolloutSource:
         self.collected(collected, mode)
         if mode == "train":
             self.rows.observe(collected)
-        advantages = collected.local_advantages[list(order)].view(len(batches), -1)
-        return [
-            replace(batch, advantages=part.to(batch.advantages.device), num_items=float(collected.learnt_tokens))
-            for batch, part in zip(batches, advantages, strict=True)
-        ]
+        return with_advantages(batches, order, collected)
 
     def _experience(self, rollout: Rollout, keep_logprobs: bool) -> Experience:
         logprobs, candidates = (rollout.logprobs, rollout.candidates) if keep_logprobs else (None, None)

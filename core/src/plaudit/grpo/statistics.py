@@ -26,6 +26,11 @@ class Statistic:
     value: Tensor
     count: Tensor
 
+    def silent(self) -> Statistic:
+        """The same of a rank that has nothing to say."""
+        nothing = torch.nan if self.kind in ("min", "max") else 0.0
+        return Statistic(self.kind, torch.full_like(self.value, nothing), torch.zeros_like(self.count))
+
     def joined(self, other: Statistic) -> Statistic:
         """The statistic of both shares together; `other` is of the same kind."""
         join = {"min": torch.fmin, "max": torch.fmax}.get(self.kind, torch.add)

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from accelerate.utils import set_seed
 from torch import nn
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader
 from transformers import TrainerCallback
 
-from ..errors import UsageError
 from ..scoring.scorer import Scorer
 from . import assembly
 from .batch import MicroBatch
 from .checking.refusals import check_groups, refuse_conversations_in_step, refuse_parallelism
 from .config import GRPOConfig
 from .entropy import EntropyController
+from .evaluating import EvaluatingTrainer
 from .forward.balancing import balance_coefficient, with_balance
 from .forward.idle_rows import active_stats, skipped_rows, teaches_without_advantage
 from .forward.old_logprobs import needs_old_logprobs, sampler_is_policy
 from .forward.ordering import build_order
 from .generating.agents import plan_agents
 from .generating.colocating import check_vllm
-from .generating.preview import preview
 from .generating.sampler_correction import SamplerCorrector
 from .generating.sharding import whole_weights
 from .losses import policy_loss
@@ -34,17 +33,16 @@ from .policy.moving_reference import follow_policy
 from .policy.reference_model import Annotator
 from .policy.reward_models import prepare_models
 from .ranks import Ranks
-from .recording import RecordingTrainer
 from .records import LossOptions, LossScale
 from .reporting.hooking import StepHooks
 from .rows.datasets import check_prompt_lengths
-from .rows.evaluation import evaluation_rows, generations_in_evaluation, random_state_kept, ticks
+from .rows.evaluation import generations_in_evaluation, ticks
 from .saving import checkpoints
 from .setup import check_inputs, default_output_dir, prepare_policy
 from .world import World
 
 
-class GRPOTrainer(RecordingTrainer):
+class GRPOTrainer(EvaluatingTrainer):
     """Trains a causal language model with GRPO, on rewards given by name or as functions.
 
     The parameters are TRL's. `reward_funcs`: a name, a callable, or a list of both. Raises UsageError, before a
@@ -181,7 +179,10 @@ class GRPOTrainer(RecordingTrainer):
         result = with_balance(result, stats, self.balance, scale.accumulation)
         more = {"skipped_rows": skipped_rows(stats)} if skips else {}
         more |= self.sampler.take(self._mode, self.source)
-        self.windows[self._mode].add_statistics({**result.statistics, **more})
+        found = {**result.statistics, **more}
+        if not inputs.share:
+            found = {name: statistic.silent() for name, statistic in found.items()}
+        self.windows[self._mode].add_statistics(found, self._weight)
         if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)
         return result.loss
@@ -189,7 +190,7 @@ class GRPOTrainer(RecordingTrainer):
     def _loss_scale(self, batch: MicroBatch) -> LossScale:
         scale = LossScale(batch.num_items, self.args.max_completion_length, world_size=self.world.size)
         if self._mode == "eval":
-            return scale
+            return replace(scale, world_size=1 / batch.share) if batch.share else scale
         accumulation = self.current_gradient_accumulation_steps
         return replace(scale, accumulation=accumulation, steps_per_generation=self.args.steps_per_generation)
 
@@ -203,46 +204,5 @@ class GRPOTrainer(RecordingTrainer):
         count = self.args.max_steps * self.args.gradient_accumulation_steps if known is None else known
         return ticks(count, rollouts=rollouts)
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader:
-        """Rows of the evaluation dataset, each `num_generations_eval` times in a row."""
-        rows = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset or self.eval_dataset
-        if rows is None:
-            raise UsageError("there is no eval_dataset; give one to the trainer or to evaluate()")
-        return super().get_eval_dataloader(evaluation_rows(rows, self.args))
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> SequentialSampler:
-        return SequentialSampler(eval_dataset)
-
     def _set_signature_columns_if_needed(self) -> None:
         self._signature_columns = ["prompt"]
-
-    # Evaluation
-
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Generate for every row of the evaluation dataset; metrics under `metric_key_prefix`."""
-        mode, prefix = self._mode, self._eval_prefix
-        self._mode, self._eval_prefix = "eval", metric_key_prefix
-        try:
-            with random_state_kept(self.args.device):
-                return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        finally:
-            self._mode, self._eval_prefix = mode, prefix
-
-    def prediction_step(
-        self, model: nn.Module, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> tuple[torch.Tensor, None, None]:
-        """The loss of one evaluation batch."""
-        batch = self._prepare_inputs(inputs)
-        with torch.no_grad(), self.compute_loss_context_manager():
-            return self.compute_loss(model, batch).mean().detach(), None, None
-
-    def generate_completions(
-        self, rows: Sequence[Mapping[str, Any]], *, num_generations: int = 1, temperature: float | None = None
-    ) -> list[dict[str, Any]]:
-        """Generate and score without an update: one record a completion, see `preview`. Each rank does all the rows."""
-        at_once = self.args.per_device_train_batch_size * self.args.steps_per_generation
-        self.source.settle()
-        with random_state_kept(self.args.device):
-            return preview(self.source.collector, rows, num_generations, temperature, at_once, self.state)

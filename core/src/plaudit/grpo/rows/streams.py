@@ -98,14 +98,26 @@ class StreamedRows:
         return list(islice(self._stream, self.prompts_per_batch))
 
 
-class StreamedEvaluationRows(IterableDataset):
-    """The rows of a stream as evaluation goes through them: each once for every completion, in an order of `seed`."""
+class Filler(dict[str, Any]):
+    """A row that counts nowhere: it fills the last batch of an evaluation on several ranks, which must all run it."""
 
-    def __init__(self, rows: Any, num_generations: int, seed: int) -> None:
+
+class StreamedEvaluationRows(IterableDataset):
+    """The rows of a stream as evaluation goes through them: each once for every completion, in an order of `seed`.
+
+    `fill_up_to`: fillers follow until there is a multiple of it.
+    """
+
+    def __init__(self, rows: Any, num_generations: int, seed: int, fill_up_to: int = 1) -> None:
         self.rows = shuffled(rows, seed) if hasattr(rows, "shuffle") else rows
         self.num_generations = num_generations
+        self.fill_up_to = fill_up_to
 
     def __iter__(self) -> Iterator[Any]:
+        count, row = 0, {}
         for row in self.rows:
             for _ in range(self.num_generations):
+                count += 1
                 yield row
+        for _ in range(-count % self.fill_up_to):
+            yield Filler(row)
