@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from plaudit.cli import main
@@ -25,16 +26,18 @@ max_completion_length = 40
 max_steps = 4
 logging_steps = 1
 use_cpu = true
-save_strategy = "no"
+{save}
 {more}
 """
 CANARY = [{"prompt": "123+456=", "answer": "1"}, {"prompt": "1+1=", "answer": "7"}]
 
 
-def train(folder, more="", canary=CANARY):
+def train(folder, more="", canary=CANARY, save='save_strategy = "no"'):
     folder.mkdir()
     (folder / "canary.jsonl").write_text("".join(json.dumps(row) + "\n" for row in canary))
-    (folder / "run.toml").write_text(RUN.format(folder=folder / "out", more=more.replace("HERE", str(folder))))
+    (folder / "run.toml").write_text(
+        RUN.format(folder=folder / "out", save=save, more=more.replace("HERE", str(folder)))
+    )
     return main(["train", str(folder / "run.toml")])
 
 
@@ -81,16 +84,35 @@ def test_wrong_sections_are_refused(tmp_path, more, says, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_out_of_memory_says_what_to_lower():
-    from types import SimpleNamespace
+def test_samples_follow_the_run_when_it_goes_on_or_begins_anew(tmp_path):
+    """A run killed after step 4 that goes on from step 2, then one in its place: each step stands there once."""
+    more = WATCHED.replace("every = 2", "every = 1")
+    folder = tmp_path / "run"
+    assert train(folder, more, save="save_steps = 2") == 0
+    run, out = str(folder / "run.toml"), folder / "out"
+    (out / "report.md").unlink()
+    for left in ("checkpoint-4", "model"):
+        shutil.rmtree(out / left)
+    whole = lines_of(out / "samples.jsonl"), lines_of(out / "canary.jsonl")
+    assert main(["train", run, "--resume"]) == 0
+    assert (lines_of(out / "samples.jsonl"), lines_of(out / "canary.jsonl")) == whole
+    assert main(["train", run, "--overwrite"]) == 0
+    assert (lines_of(out / "samples.jsonl"), lines_of(out / "canary.jsonl")) == whole
+    plain = folder / "plain.toml"
+    plain.write_text((folder / "run.toml").read_text().replace(more.replace("HERE", str(folder)), ""))
+    assert main(["train", str(plain), "--overwrite", "--set", "config.max_steps=1"]) == 0
+    assert not (out / "samples.jsonl").exists()
+    assert not (out / "canary.jsonl").exists()
 
-    import torch
-    from plaudit.errors import PlauditError
-    from plaudit.run.watching import memory_advice
 
-    config = SimpleNamespace(per_device_train_batch_size=8, max_completion_length=512)
-    with (
-        pytest.raises(PlauditError, match=r"out of memory: CUDA.*per_device_train_batch_size \(now 8\)"),
-        memory_advice(config),
-    ):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+def test_a_run_that_goes_on_reports_what_was_found_before(tmp_path, capsys):
+    (tmp_path / "gamed.py").write_text("def gamed(completions, **_):\n    return [1.0 for _ in completions]\n")
+    more = WATCHED.replace("floor = 1.0", "floor = 0.0") + f'[[reward]]\nname = "{tmp_path / "gamed.py"}:gamed"\n'
+    assert train(tmp_path / "run", more, save="save_steps = 2") == 0
+    out = tmp_path / "run" / "out"
+    (out / "report.md").unlink()
+    shutil.rmtree(out / "checkpoint-4")
+    capsys.readouterr()
+    assert main(["train", str(tmp_path / "run" / "run.toml"), "--resume"]) == 0
+    assert "health: canary rows" not in capsys.readouterr().out
+    assert "canary rows, which nothing can answer" in (out / "report.md").read_text()

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_EXIT_S = 30.0
 
 
 class Engine:
@@ -61,7 +62,9 @@ class Engine:
 
     def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._loop is loop:
-            asyncio.run_coroutine_threadsafe(_await(self._at_exit()), loop).result(timeout=30)
+            ended = asyncio.run_coroutine_threadsafe(_await(self._at_exit()), loop)
+            with contextlib.suppress(TimeoutError):  # what is left ends with this process, which its agents watch
+                ended.result(timeout=_EXIT_S)
             loop.call_soon_threadsafe(loop.stop)
 
     def _forget(self) -> None:

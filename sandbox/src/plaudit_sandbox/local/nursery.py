@@ -7,6 +7,7 @@ when its control socket closes, however the trainer ended.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -173,4 +174,8 @@ def main(descriptor: int, tier: str, preload: list[str], packages: list[str], vi
         except ImportError as error:
             control.send(json.dumps({"op": "failed", "error": f"preload {name!r}: {error}"}).encode())
             return
-    Nursery(control, tier, visible).serve()
+    nursery = Nursery(control, tier, visible)
+    # Slots look at none of these objects again: a collection in each would copy every page that they lie in.
+    gc.collect()
+    gc.freeze()
+    nursery.serve()
