@@ -8,6 +8,7 @@ from pathlib import Path
 
 import plaudit_sandbox
 import pytest
+from plaudit_sandbox.agent import processes
 
 PROGRAM = """
 import os, sys, time
@@ -18,16 +19,9 @@ def no_look_at_everyone():
     raise AssertionError("looked at every process of the machine")
 
 if {lists}:
-    processes._parents = no_look_at_everyone
+    processes._families = no_look_at_everyone
 else:
-    real = os.path.exists
-    os.path.exists = lambda path: not str(path).endswith("/children") and real(path)
-    def without_children(path, *more):
-        if str(path).endswith("/children"):
-            raise FileNotFoundError(path)
-        return open(path, *more)
-
-    processes.open = without_children
+    processes._children_are_listed = lambda: False
 syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 read, write = os.pipe()
 
@@ -58,6 +52,8 @@ os.kill(kept, 9)
 @pytest.mark.parametrize("lists", [True, False])
 def test_strays_end_with_all_beneath_them_and_no_one_else_does(lists: bool) -> None:
     """`lists`: whether the kernel lists children; then no other process is looked at, so many slots end quickly."""
+    if lists and not processes._children_are_listed():
+        pytest.skip("this kernel does not list a process's children")
     folder = str(Path(plaudit_sandbox.__file__).parents[1])
     program = PROGRAM.format(folder=folder, lists=lists)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import resource
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 
@@ -50,8 +51,7 @@ def end_strays(known: set[int]) -> None:
     """Kill and reap every child of this process that is not `known`, and all beneath."""
 
     def strays() -> list[int]:
-        me = os.getpid()
-        return [pid for pid, parent in _parents().items() if parent == me and pid not in known]
+        return [pid for pid in _children(os.getpid()) if pid not in known]
 
     while roots := strays():
         _stop_and_kill(lambda: [*strays(), *descendants(strays())])
@@ -78,12 +78,35 @@ def tasks_of(uid: int) -> int:
 
 def descendants(roots: Iterable[int]) -> list[int]:
     """All processes beneath some, as /proc shows them."""
-    parents = _parents()
-    known, found = set(roots), list[int]()
-    waiting = sorted(parents)
-    while new := [pid for pid in waiting if parents[pid] in known and pid not in known]:
-        known.update(new)
-        found += new
+    of = _children if _children_are_listed() else _families().__getitem__
+    found, newest = list[int](), list(roots)
+    while newest := [child for pid in newest for child in of(pid)]:
+        found += newest
+    return found
+
+
+def _children_are_listed() -> bool:
+    """Whether this kernel lists a process's children, so that nobody has to look at every process of the machine."""
+    return os.path.exists("/proc/thread-self/children")
+
+
+def _children(pid: int) -> list[int]:
+    if not _children_are_listed():
+        return _families()[pid]
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _families() -> dict[int, list[int]]:
+    """The children of every process."""
+    found = defaultdict[int, list[int]](list)
+    for pid in _numbers():
+        if fields := _fields(pid):
+            found[int(fields[1])].append(pid)
     return found
 
 
@@ -115,10 +138,6 @@ def _reap_all() -> bool:
 
 def _numbers() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _parents() -> dict[int, int]:
-    return {pid: int(fields[1]) for pid in _numbers() if (fields := _fields(pid))}
 
 
 def _fields(pid: int) -> list[bytes]:
