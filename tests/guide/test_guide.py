@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from plaudit.cli import main
-from plaudit.run.health import CHECKS, checks
+from plaudit.run.health import CHECKS, of_rewards, of_training
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide"
@@ -115,17 +115,18 @@ def table_rows(page: str, first: str) -> list[list[str]]:
 
 # What each warning's row must say, beside its name: the thresholds in the code.
 THRESHOLDS = {
-    "reward_std": [checks.LOW_STD],
-    "reward_stuck": [2 * checks.WINDOW],
-    "format_ignored": [checks.LOW_FORMAT, checks.WINDOW],
-    "high_kl": [checks.HIGH_KL],
-    "entropy_collapse": [checks.COLLAPSED_ENTROPY, checks.COLLAPSED_SHARE],
-    "clipped_completions": [checks.CLIPPED],
-    "dominant_reward": [checks.DOMINANT],
-    "constant_reward": [checks.WINDOW],
-    "reward_hacking": [checks.CANARY_SLACK, checks.HELDOUT_FALL],
-    "high_learning_rate": [int(checks.GRADIENT_JUMP)],
-    "unscored": [checks.UNSCORED_SHARE],
+    "reward_std": [of_rewards.LOW_STD],
+    "reward_stuck": [2 * of_rewards.WINDOW],
+    "slow_steps": [of_training.SLOW_S],
+    "format_ignored": [of_rewards.LOW_FORMAT, of_rewards.WINDOW],
+    "high_kl": [of_training.HIGH_KL],
+    "entropy_collapse": [of_training.COLLAPSED_ENTROPY, of_training.COLLAPSED_SHARE],
+    "clipped_completions": [of_training.CLIPPED],
+    "dominant_reward": [of_rewards.DOMINANT],
+    "constant_reward": [of_rewards.WINDOW],
+    "reward_hacking": [of_rewards.CANARY_SLACK, of_rewards.HELDOUT_FALL],
+    "high_learning_rate": [int(of_training.GRADIENT_JUMP)],
+    "unscored": [of_rewards.UNSCORED_SHARE],
 }
 
 

@@ -29,7 +29,7 @@ def test_out_of_memory_says_what_to_lower(error, says):
 
 def test_advice_leaves_out_what_is_done():
     config = GRPOConfig(per_device_train_batch_size=1, num_generations=2, gradient_accumulation_steps=2,
-                        gradient_checkpointing=True, use_cpu=True)  # fmt: skip
+                        gradient_checkpointing=True, max_completion_length=256, use_cpu=True)  # fmt: skip
     said = "; ".join(what_to_lower(config, peft=True))
     assert said == "lower max_completion_length (256); lower num_generations (2)"
 

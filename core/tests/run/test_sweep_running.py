@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -38,6 +39,9 @@ with (out / "metrics.jsonl").open("a") as file:
         value = float("nan") if rate < 0 else rate * step
         file.write(json.dumps({"step": step, "reward": value}) + "\n"); file.flush()
         time.sleep(pause)
+        # Where one is held up, it waits at its fifth step for Ctrl-C or for the file that lets all go on.
+        while step == 5 and "held" in settings and out.name != "trial-0" and not (stop or (out / "../go").exists()):
+            time.sleep(0.02)
         if stop:
             (out / f"checkpoint-{step}").mkdir()
             for name in ("trainer_state.json", "model.safetensors"):
@@ -111,10 +115,12 @@ class Interrupt(Exception):
 
 
 def interrupted_sweep(file, monkeypatch, *, killed):
-    """A sweep that ends once trial 0 has finished and another has begun a few steps; killed: it cannot say goodbye."""
+    """A sweep that ends once trial 0 has finished and trial 1 is at its fifth step; killed: it cannot say goodbye."""
 
     def said(text):
         if "trial 0 finished" in text:
+            while len(sweep.trials[1].points("reward")) < 5:
+                time.sleep(0.02)
             raise Interrupt
 
     sweep = Sweep(file, Search(file), said)
@@ -131,8 +137,8 @@ def interrupted_sweep(file, monkeypatch, *, killed):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_resumed_sweep_repeats_nothing_and_goes_on_where_runs_were(stub, tmp_path, monkeypatch, killed):
-    params = {"config.learning_rate": Parameter(low=0.1, high=0.5), "sleep": Parameter(choices=(0.05,))}
-    file = sweep_of(tmp_path / "out", params=params, trials=4, parallel=2, clones=1, stop=StopRule(after=5, factor=9))
+    params = {"config.learning_rate": Parameter(low=0.1, high=0.5), "held": Parameter(choices=(1,))}
+    file = sweep_of(tmp_path / "out", params=params, trials=4, parallel=2, clones=1, stop=StopRule(after=9, factor=9))
     before = interrupted_sweep(file, monkeypatch, killed=killed)
     left = [dict(trial.params) for trial in before.trials]
     monkeypatch.chdir(tmp_path)
@@ -140,6 +146,7 @@ def test_a_resumed_sweep_repeats_nothing_and_goes_on_where_runs_were(stub, tmp_p
     said = []
     sweep = Sweep(file, Search(file), said.append)
     sweep.restore()
+    (tmp_path / "out" / "go").touch()
     trials = sweep.run()
     assert said[0].startswith("resumed: ")
     assert [trial.params for trial in trials[: len(left)]] == left
