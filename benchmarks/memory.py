@@ -39,6 +39,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("runs/memory.json"), help="where the figures are written")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
     arguments = parser.parse_args()
+    if arguments.docs and len(set(arguments.engines)) < 2:
+        parser.error("--docs compares: it needs both engines")
     console = Console()
     runs = []
     for vocabulary, completion in SIZES:

@@ -73,10 +73,9 @@ def main() -> None:
             for _ in range(1 if name in ("hostile", "hostile_raw", "overhead") else arguments.repeat)
         ]
         results[name] = {key: middle([run[key] for run in runs]) for key in runs[0]}
-        table = Table(title=name, title_justify="left")
-        for key in results[name]:
-            table.add_column(key)
-        table.add_row(*(shown(value) for value in results[name].values()))
+        table = Table(title=name, title_justify="left", show_header=False)
+        for key, value in results[name].items():
+            table.add_row(key, shown(value))
         Console().print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))

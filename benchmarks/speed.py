@@ -3,7 +3,7 @@
 The golden vectors are checked first. Then each competitor (ours, TRL tuned for a CPU with bf16=False and
 gradient_checkpointing=False, TRL as it comes) does the same steps in processes of its own, taking turns, once for each
 repeat. Prints medians of CPU and wall seconds a step and TRL over ours, with the bar of each workload; writes all of it
-as JSON, and with --docs into docs/benchmarks.md.
+as JSON, and with --docs into docs/benchmarks.md, where rows of workloads that were not measured stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from golden import GOLDEN, report
 from rich.console import Console
-from sections import machine, markdown_table, write_section
+from sections import markdown_table, place, write_rows
 from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
@@ -86,8 +86,12 @@ def summarise(runs: Runs) -> list[dict[str, Any]]:
     return lines
 
 
-def table(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The summary as Markdown."""
+HEADS = ["workload", "step, ours", "step, TRL tuned", "step, TRL as it comes", "× CPU", "× wall", "pass, ours"]
+HEADS += ["pass, TRL tuned", "× pass", "bar"]
+
+
+def table_rows(lines: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """The summary as rows under HEADS."""
     rows = []
     for line in lines:
         workload, over = WORKLOADS[line["workload"]], line["trl_over_plaudit"]
@@ -96,8 +100,7 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
         passes = [_seconds(line[competitor], "pass_cpu_s_a_step") for competitor in COMPETITORS[:2]]
         ratios = [f"{over[key]:.2f}" if over else "–" for key in ("cpu_s_a_step", "wall_s_a_step", "pass_cpu_s_a_step")]
         rows.append([workload.what, *seconds, *ratios[:2], *passes, ratios[2], bar])
-    heads = "step, ours|step, TRL tuned|step, TRL as it comes|× CPU|× wall|pass, ours|pass, TRL tuned|× pass|bar"
-    return markdown_table(["workload", *heads.split("|")], rows)
+    return rows
 
 
 def _seconds(found: Mapping[str, float], key: str) -> str:
@@ -113,18 +116,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="steps to measure; 0 = those of the workload")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("runs/speed.json"), help="where the figures are written")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    parser.add_argument("--docs", action="store_true", help="write the rows into docs/benchmarks.md")
     arguments = parser.parse_args()
+    if arguments.docs and not {"plaudit", "trl"} <= set(arguments.competitors):
+        parser.error("--docs compares: it needs the competitors plaudit and trl")
     console = Console()
     check_golden(console)
     runs = run_all(arguments, console)
     lines = summarise(runs)
-    text = table(lines)
-    console.print(text, soft_wrap=True, highlight=False)
+    rows = table_rows(lines)
+    console.print(markdown_table(HEADS, rows), soft_wrap=True, highlight=False)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps({"runs": runs, "summary": lines}, indent=1) + "\n")
     if arguments.docs:
-        write_section("speed", f"{text}\n\n{machine(arguments.threads)}, {arguments.repeats} repeats, medians.")
+        note = f"{place(arguments.threads)}, medians of {arguments.repeats}."
+        write_rows("speed", HEADS, rows, note, order=[workload.what for workload in WORKLOADS.values()])
 
 
 if __name__ == "__main__":
