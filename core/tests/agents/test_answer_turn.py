@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from plaudit import Verdict
-from plaudit.errors import UsageError
-from plaudit.rollout.agent import EnvironmentSpec
-from plaudit.rollout.agent.turns import ToolError
-from scripted import Keep, call, chat_rows, make_tokenizer, make_trainer, turns_of
+from scripted import call, make_tokenizer, turns_of
+from talking import Own, Talk, play
 
 USER = "<|im_start|>user\n"
-SCHEMA = {
-    "type": "function",
-    "function": {
-        "name": "look",
-        "description": "Look.",
-        "parameters": {"type": "object", "properties": {"where": {"type": "string"}}},
-    },
-}
-
-
-class Talk:
-    """A user who asks twice more."""
-
-    def reset(self, **row):
-        self.heard = []
-
-    async def answer_turn(self, message, finish_reason):
-        self.heard.append((message["content"], finish_reason))
-        await asyncio.sleep(0)
-        return None if len(self.heard) == 3 else f"more {len(self.heard)}"
-
-    def get_reward(self):
-        return float(len(self.heard))
-
-
-def say(text, index):
-    return f"turn {turns_of(text)}"
-
-
-def play(tmp_path, environment, talk=say, **more):
-    keep = Keep()
-    trainer = make_trainer(
-        tmp_path, talk, rows=chat_rows(), reward_funcs=keep, environment_factory=environment, **more
-    )  # fmt: skip
-    trainer.train()
-    return keep.seen[0], trainer
 
 
 def test_the_dialogue_goes_on_as_long_as_it_answers(tmp_path):
@@ -59,17 +19,14 @@ def test_the_dialogue_goes_on_as_long_as_it_answers(tmp_path):
 
 
 def test_only_the_models_tokens_are_learnt_from(tmp_path):
-    _, trainer = play(tmp_path, Talk)
+    seen, _ = play(tmp_path, Talk)
     tokenizer = make_tokenizer()
-    rollouts = trainer.source.collector.writer
-    seen, _ = play(tmp_path / "again", Talk)
     (ids,) = {tuple(one) for one in seen["completion_ids"]}
     wanted = "turn 0<|im_end|>\n" + "".join(
         f"{USER}more {n}<|im_end|>\n<|im_start|>assistant\nturn {n}<|im_end|>" + ("\n" if n == 1 else "")
         for n in (1, 2)
     )
     assert tokenizer.decode(list(ids)) == wanted
-    assert rollouts is not None
 
 
 @pytest.mark.parametrize(("limit", "turns"), [(0, 1), (1, 2), (5, 3)])
@@ -109,18 +66,6 @@ def test_calls_of_tools_that_are_methods_are_run_and_other_turns_answered(tmp_pa
     assert trainer.state.log_history[0]["tools/call_frequency"] == 1
 
 
-class Own(Talk):
-    """Its tools are schemas: it answers their calls."""
-
-    tool_schemas = (SCHEMA,)
-
-    async def answer_turn(self, message, calls):
-        self.heard.append([(one.name, one.arguments, one.error is None) for one in calls])
-        if not calls:
-            return None
-        return [{"role": "tool", "tool_call_id": one.id, "name": one.name, "content": "dark"} for one in calls]
-
-
 def test_calls_of_tools_that_are_schemas_are_answered_by_it(tmp_path):
     def talk(text, index):
         assert '"name": "look"' in text
@@ -137,59 +82,59 @@ def test_calls_of_tools_that_are_schemas_are_answered_by_it(tmp_path):
     assert log["tools/failure_frequency"] == pytest.approx(2 / 5)
 
 
-class Fails(Talk):
-    async def answer_turn(self, message):
-        if message["content"] == "turn 0":
-            raise RuntimeError("no more")
-        return
+class Blocks(Talk):
+    def answer_turn(self, **given):
+        self.heard.append(sorted(given))
+        return [{"type": "text", "text": "two"}, {"type": "text", "text": " parts"}] if len(self.heard) < 2 else None
 
 
-class Wrong(Talk):
-    def answer_turn(self, message):
-        return [1]
+def test_content_blocks_are_what_a_user_says_and_everything_can_be_taken(tmp_path):
+    seen, _ = play(tmp_path, Blocks)
+    assert seen["completions"][0][1]["role"] == "user"
+    tokenizer = make_tokenizer()
+    assert f"{USER}two parts<|im_end|>" in tokenizer.decode(seen["completion_ids"][0])
+    everything = ["calls", "completion_ids", "context_tokens", "finish_reason", "message"]
+    assert seen["environments"][0].heard == [everything] * 2
 
 
-@pytest.mark.parametrize(("environment", "said"), [(Fails, "no more"), (Wrong, "expected text, a list of messages")])
-def test_an_answer_that_fails_gives_the_rollout_up(tmp_path, environment, said, caplog):
-    _, trainer = play(tmp_path, environment)
-    assert said in caplog.text
-    assert "rewards/Fails/mean" not in trainer.state.log_history[0]
-    with pytest.raises(ToolError, match="no more"):
-        play(tmp_path / "raise", EnvironmentSpec(Fails, on_error="raise"))
+def test_what_it_is_told_of_tokens_is_what_was_written(tmp_path):
+    class Counts(Talk):
+        def answer_turn(self, completion_ids, context_tokens):
+            self.heard.append((completion_ids, context_tokens))
+            return "more" if len(self.heard) < 3 else None
+
+    seen, _ = play(tmp_path, Counts)
+    for ids, environment in zip(seen["completion_ids"], seen["environments"], strict=True):
+        prompt = environment.heard[0][1]
+        for turn, before in environment.heard:
+            start = before - prompt
+            assert tuple(ids[start : start + len(turn)]) == turn
 
 
-class NoAnswer:
-    tool_schemas = (SCHEMA,)
-
-    def reset(self):
-        pass
-
-
-class TakesMore(Talk):
-    async def answer_turn(self, message, temperature):
-        pass
-
-
-def lookup(key: str) -> str:
-    """Look something up.
-
-    Args:
-        key: What.
-    """
-    return key
+@pytest.mark.parametrize("most", [30, 45, 60, 61, 62, 63, 90])
+def test_a_budget_that_ends_leaves_no_turn_half_answered(tmp_path, most):
+    """What does not fit is dropped: the completion ends with a turn, or with an answer that filled the room."""
+    seen, _ = play(tmp_path, Talk, max_completion_length=most)
+    whole, _ = play(tmp_path / "whole", Talk)
+    for ids, completion in zip(seen["completion_ids"], seen["completions"], strict=True):
+        assert len(ids) <= most
+        assert list(ids) == list(whole["completion_ids"][0][: len(ids)])
+        if completion[-1]["role"] == "user":
+            assert len(ids) == most
 
 
-@pytest.mark.parametrize(
-    ("environment", "tools", "says"),
-    [
-        (NoAnswer, None, "tool_schemas but no answer_turn"),
-        (TakesMore, None, "answer_turn needs 'temperature'"),
-        (Own, [lookup], "leave 'lookup' out"),
-    ],
-)
-def test_what_cannot_be_is_refused(tmp_path, environment, tools, says):
-    with pytest.raises(UsageError, match=says):
-        make_trainer(tmp_path, say, rows=chat_rows(), environment_factory=environment, tools=tools)
+def test_changing_what_it_is_given_changes_nothing(tmp_path):
+    class Rude(Own):
+        async def answer_turn(self, message, calls):
+            answers = await super().answer_turn(message, calls)
+            message.clear()
+            for one in calls:
+                one.arguments.clear()
+            return answers
+
+    seen, _ = play(tmp_path, Rude, lambda text, index: "done" if turns_of(text) else call("look", where="up"))
+    for completion in seen["completions"]:
+        assert completion[0]["tool_calls"][0]["function"]["arguments"] == {"where": "up"}
 
 
 class Relative(Talk):

@@ -46,6 +46,11 @@ class Needy(Counter):
         return riddle
 
 
+class Talker(Counter):
+    def answer_turn(self, message):
+        return None
+
+
 def lookup(key: str) -> str:
     """Look something up.
 
@@ -150,7 +155,7 @@ def test_what_a_run_file_can_say(folder, capsys, text, shown):
         (OWN.replace("options = {target = 4}", "").replace("Counter", "Needy"), "reset needs the column 'riddle'"),
         ('tools = ["lookup"]\n' + OWN, "'lookup' names no function"),
         ('tools = ["./games.py:search"]\n' + OWN, "search"),
-        ('engine = "trl"\n' + OWN, "no tools and environments"),
+        ('engine = "trl"\n' + OWN.replace("Counter", "Talker"), "answers turns itself"),
         (RUN.format(config="") + DATA, "a run needs a reward"),
         (RUN.format(config=""), "one [[environment]]"),
         (OWN + '[[environment]]\nname = "./games.py:Counter"\n' + DATA, "two [[environment]]"),

@@ -32,10 +32,17 @@ class EnvironmentSessions:
     """The sessions of one environment. A session that nobody used for `idle_s` seconds is closed by `sweep`."""
 
     def __init__(self, environment: EnvironmentSpec | Callable[[], Any] | str, *, idle_s: float = IDLE_S) -> None:
-        """`environment`: a name, class, factory or spec. Raises UsageError when it cannot be made or has no reset."""
+        """`environment`: a name, class, factory or spec.
+
+        Raises UsageError when it cannot be made, has no reset, or answers turns itself.
+        """
         self._spec = environment_spec_of(environment)
         self.kind: EnvironmentKind
         self.kind, probed = probe(None, self._spec)
+        if self.kind.replies is not None:
+            raise UsageError(
+                f"{self.kind.label} answers turns itself (answer_turn); a server offers tools, reset and reward alone"
+            )
         self._spare = [probed]
         self._idle_s = idle_s
         self._sessions: dict[str, Session] = {}

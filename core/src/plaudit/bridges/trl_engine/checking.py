@@ -93,6 +93,12 @@ def check_conversations(agents: Any, processing_class: Any, config: Any) -> None
                 f"tool '{tool.name}' has on_error = {tool.on_error}, but TRL does not say whose call it is; use "
                 '"answer", make it a method of an environment, or drop engine = "trl"'
             )
+    for kind in agents.environments:
+        if kind.replies is not None:
+            raise UsageError(
+                f"{kind.label} answers turns itself (answer_turn), but TRL's loop ends with a turn that calls nothing; "
+                'drop engine = "trl"'
+            )
     chats = agents.chats(processing_class, config.chat_template_kwargs or {})
     adapted = processing_class_for_trl(processing_class, chats)
     if not supports_tool_calling(adapted):

@@ -87,6 +87,12 @@ class Dialogue:
             self.finish_reason = "length"
         return True
 
+    def give_up(self) -> None:
+        """End it as one that no reward sees and nothing is learnt from."""
+        self.finish_reason = "abort"
+        if self.environment is not None:
+            self.metrics["env/aborted"] = 1.0
+
     def rollout(self) -> Rollout:
         """The finished rollout."""
         return Rollout(

@@ -123,10 +123,26 @@ def tool_names(instance: Any, listed: Iterable[str] | None = None) -> tuple[str,
 
 def _tools(instance: Any, spec: EnvironmentSpec) -> tuple[Tool, ...]:
     """Its methods that are tools; or the tools of its `tool_schemas`, whose calls it answers itself."""
-    schemas = inspect.getattr_static(instance, "tool_schemas", None)
+    schemas = getattr(instance, "tool_schemas", None)
     if schemas is None:
         return tuple(_tool(instance, name, spec) for name in tool_names(instance, spec.tools))
-    return tuple(Tool(schema["function"]["name"], schema, spec.tool_policy(), spec.on_error) for schema in schemas)
+    label = f"environment {type(instance).__name__!r}"
+    if spec.tools is not None:
+        raise UsageError(f"{label} has tool_schemas, so no method of it is a tool; leave tools = {spec.tools} out")
+    if not isinstance(schemas, (list, tuple)):
+        raise UsageError(f"{label}: tool_schemas is a {type(schemas).__name__}; expected a list of function schemas")
+    return tuple(Tool(_schema_name(label, one), one, spec.tool_policy(), spec.on_error) for one in schemas)
+
+
+def _schema_name(label: str, schema: Any) -> str:
+    function = schema.get("function") if isinstance(schema, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if isinstance(name, str) and name:
+        return name
+    raise UsageError(
+        f"{label}: tool_schemas has {schema!r:.80}; expected "
+        '{"type": "function", "function": {"name": …, "description": …, "parameters": …}}'
+    )
 
 
 def _tool(instance: Any, name: str, spec: EnvironmentSpec) -> Tool:

@@ -116,6 +116,6 @@ class AgentLoop:
                 return dialogue.add_answers(answers) and dialogue.remaining > 0
             except Exception as error:
                 reason = f"its answer cannot be rendered: {type(error).__name__}: {error}"
-        dialogue.finish_reason = "abort"
+        dialogue.give_up()
         _log.warning("rollout %d is given up: %s", dialogue.index, reason)
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import UsageError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OFFERED = ("message", "calls", "finish_reason", "completion_ids", "context_tokens")
 """What `answer_turn` may take, by name."""
+ROLES = ("user", "tool", "system")
+"""Who may speak between two turns of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +40,28 @@ def replies_of(instance: Any, spec: EnvironmentSpec) -> Replies | None:
     Raises UsageError on arguments that it cannot be given, and on `tool_schemas` without the method.
     """
     made = type(instance)
-    takes_calls = inspect.getattr_static(instance, "tool_schemas", None) is not None
-    method = getattr(made, "answer_turn", None)
-    if not callable(method):
+    takes_calls = getattr(instance, "tool_schemas", None) is not None
+    if not callable(getattr(made, "answer_turn", None)):
         if takes_calls:
             raise UsageError(
                 f"environment {made.__name__!r} has tool_schemas but no answer_turn, which answers their calls"
             )
         return None
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    unknown = [p.name for p in parameters if p.name not in OFFERED and p.default is p.empty]
-    if unknown:
-        raise UsageError(
-            f"environment {made.__name__!r}: answer_turn needs {unknown[0]!r}; it may take {', '.join(OFFERED)}"
-        )
-    names = frozenset(p.name for p in parameters if p.name in OFFERED)
+    parameters = inspect.signature(instance.answer_turn).parameters.values()
+    for one in parameters:
+        if one.kind is one.POSITIONAL_ONLY or (one.name not in OFFERED and _is_required(one)):
+            raise UsageError(
+                f"environment {made.__name__!r}: answer_turn needs {one.name!r}; it may take, by name, "
+                f"{', '.join(OFFERED)}"
+            )
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    names = frozenset(OFFERED) if takes_any else frozenset(one.name for one in parameters) & frozenset(OFFERED)
     return Replies(names, takes_calls, spec.tool_policy(), spec.on_error)
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not variable
 
 
 class Reply:
@@ -87,7 +95,7 @@ class Reply:
         spoke = bool(dialogue.turn_ids)
         offered = {
             "message": copied(dialogue.messages[-1]) if spoke else {"role": "assistant", "content": ""},
-            "calls": list(self._calls),
+            "calls": [replace(call, arguments=copied(call.arguments)) for call in self._calls],
             "finish_reason": dialogue.finish_reason,
             "completion_ids": dialogue.turn_ids,
             "context_tokens": len(dialogue.context_ids) - len(dialogue.turn_ids),
@@ -111,24 +119,25 @@ class Reply:
     def aborts(self) -> str | None:
         """Why the dialogue is to be given up."""
         failure = self._result.failure
-        if failure is not None:
-            return f"answer_turn failed: {failure.message}"
-        return None if self._result.value is None else _fault(self._result.value)
+        return _fault(self._result.value) if failure is None else f"answer_turn failed: {failure.message}"
 
     def answers(self) -> list[Message] | None:
-        """The messages that follow the turn, None when none do. Raises ToolError where a failure is to end the run."""
-        failure = self._result.failure
-        if failure is not None and self._replies.on_error == "raise":
-            raise ToolError(f"answer_turn failed: {failure.message} (on_error = raise)") from failure.error
+        """The messages that follow the turn, None when none do; counts its calls where they are the environment's.
+
+        Raises ToolError where a failure is to end the run.
+        """
+        if self.aborts is not None and self._replies.on_error == "raise":
+            failure = self._result.failure
+            raise ToolError(f"{self.aborts} (on_error = raise)") from (None if failure is None else failure.error)
         if self._replies.takes_calls:
-            names = self.dialogue.tools
-            uses = [ToolUse(one.name if one.name in names else "", self._result.seconds, one.error is not None or
-                            one.name not in names) for one in self._calls]  # fmt: skip
-            self.dialogue.uses.extend(uses)
-        value = self._result.value
-        if isinstance(value, str):
-            value = [{"role": "user", "content": value}]
-        return None if self._last else value
+            self.dialogue.uses.extend(self._use(call) for call in self._calls)
+        if self._last or self.aborts is not None or self._result.value is None:
+            return None
+        return _messages(self._result.value)
+
+    def _use(self, call: ToolCall) -> ToolUse:
+        known = call.name in self.dialogue.tools
+        return ToolUse(call.name if known else "", self._result.seconds, call.error is not None or not known)
 
     def _ended(self, result: JobResult) -> None:
         self._result = result
@@ -137,8 +146,29 @@ class Reply:
 
 def _fault(value: Any) -> str | None:
     """What is wrong with an answer, if something is."""
+    if value is None or isinstance(value, str):
+        return None
+    if isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
+        if all("role" not in one and isinstance(one.get("type"), str) for one in value):
+            return None
+        return next((fault for one in value if (fault := _message_fault(one)) is not None), None)
+    return (
+        f"answer_turn gave {value!r:.60}; expected text, a list of messages or content blocks, or None when the "
+        "dialogue is over"
+    )
+
+
+def _message_fault(message: Mapping[str, Any]) -> str | None:
+    if message.get("role") not in ROLES:
+        return f"answer_turn gave a message of role {message.get('role')!r}; expected one of {', '.join(ROLES)}"
+    if not isinstance(message.get("content"), (str, list)):
+        content = message.get("content")
+        return f"answer_turn gave a message with the content {content!r:.60}; expected text or content blocks"
+    return None
+
+
+def _messages(value: Any) -> list[Message]:
+    """An answer as messages: text and content blocks are what a user says."""
     if isinstance(value, str):
-        return None
-    if isinstance(value, list) and value and all(isinstance(one, Mapping) and "role" in one for one in value):
-        return None
-    return f"answer_turn gave {value!r:.60}; expected text, a list of messages, or None when the dialogue is over"
+        return [{"role": "user", "content": value}]
+    return [dict(one) for one in value] if "role" in value[0] else [{"role": "user", "content": list(value)}]

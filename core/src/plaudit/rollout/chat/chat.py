@@ -140,7 +140,7 @@ class ToolChat:
         last = completion_ids[-1]
         if closing in OPENINGS:  # the opening of what follows: only the very token stands for it
             return last == ends[closing]
-        return last in ends.values()
+        return last in ends.values() or self.template.encode(closing.strip()) == (last,)
 
     def _without_end(self, text: str, completion_ids: Sequence[int]) -> str:
         last = completion_ids[-1] if completion_ids else None
