@@ -59,12 +59,13 @@ def family(name, **more):
     return getattr(transformers, f"{name}ForCausalLM")(config).double()
 
 
-def adapted(**more):
+def adapted(tied=False, **more):
     """With an adapter whose weights are drawn at random, so that it has a say."""
     from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(0)
-    return get_peft_model(untied(), LoraConfig(r=4, init_lora_weights=False, **more)).double()
+    model = make_model(dtype=torch.float64, tied=tied)
+    return get_peft_model(model, LoraConfig(r=4, init_lora_weights=False, task_type="CAUSAL_LM", **more)).double()
 
 
 def with_hook():
@@ -98,6 +99,16 @@ def learnt_scale():
     return model
 
 
+def without_tokens(value):
+    """A model that never writes the last 20 tokens, whose logits it sets to `value` in place, as Chameleon does."""
+
+    def tail(self, logits):
+        logits[..., -20:] = value
+        return logits
+
+    return with_tail(tail)
+
+
 HEADS = {
     "tied": lambda: make_model(dtype=torch.float64),
     "untied": untied,
@@ -105,7 +116,12 @@ HEADS = {
     "scales": with_scales,
     "hook": with_hook,
     "adapter": lambda: adapted(target_modules=["q_proj", "lm_head"]),
-    "saved beside an adapter": lambda: adapted(target_modules=["q_proj"], modules_to_save=["lm_head"]),
+    "DoRA": lambda: adapted(target_modules=["lm_head"], use_dora=True),
+    "adapter and its bias": lambda: adapted(target_modules=["lm_head"], lora_bias=True),
+    "adapter on a tied head": lambda: adapted(True, target_modules=["lm_head"]),
+    "saved beside an adapter": lambda: adapted(target_modules=["q_proj"], modules_to_save=["norm", "lm_head"]),
+    "learnt tokens": lambda: adapted(True, target_modules=["q_proj"], trainable_token_indices=[3, 8, 9]),
+    "tied adapters": lambda: adapted(True, target_modules=["embed_tokens"], ensure_weight_tying=True),
     "Gemma 2 caps": lambda: family("Gemma2", final_logit_softcapping=3.0, attn_implementation="eager"),
     "Cohere scales": lambda: family("Cohere", logit_scale=0.25),
     "Granite divides": lambda: family("Granite", logits_scaling=3.0, tie_word_embeddings=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from plaudit.errors import PlauditError, UsageError
 from plaudit.grpo import GRPOConfig, GRPOTrainer
+from tiny_policy import make_model
 
 from runs import ROWS, count_digits, make_trainer
 
@@ -86,3 +87,17 @@ def test_a_reward_of_the_wrong_length_ends_the_run_naming_it(tmp_path):
 def test_evaluate_without_a_dataset_says_so(tmp_path):
     with pytest.raises(UsageError, match="there is no eval_dataset"):
         make_trainer(tmp_path).evaluate()
+
+
+@pytest.mark.parametrize("given", ["as a config", "with the model"])
+@pytest.mark.parametrize("kind", ["PromptTuning", "PromptEncoder", "PrefixTuning"])
+def test_adapters_that_learn_prompts_are_refused(kind, given, tmp_path):
+    """Completions would be written without them."""
+    import peft
+
+    config = getattr(peft, f"{kind}Config")(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    options = (
+        {"peft_config": config} if given == "as a config" else {"model": peft.get_peft_model(make_model(), config)}
+    )
+    with pytest.raises(UsageError, match=rf"the adapter is a {kind}Config.*e\.g\. peft\.LoraConfig"):
+        make_trainer(tmp_path, **options)

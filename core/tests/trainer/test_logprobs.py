@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from heads import HEADS, IN_FLOAT32, VOCABULARY, WHOLE
+from heads import HEADS, IN_FLOAT32, VOCABULARY, WHOLE, with_tail, without_tokens
 from plaudit.grpo.batch import Experience, collate
 from plaudit.grpo.forward import head_logprobs
 from plaudit.grpo.logprobs import TokenScorer
@@ -86,6 +86,21 @@ class Largest(TorchDispatchMode):
         return found
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("value", [-torch.inf, torch.finfo(torch.float64).min])
+def test_tokens_that_a_model_never_writes_have_no_share(value, temperature):
+    """As if the vocabulary ended before them. A temperature below 1 makes -inf of the least number."""
+    rows = [Experience((5, 6, 7), (8, 9, 3), (1, 1, 1)), Experience((5,), (10, 11), (1, 1))]
+    found = []
+    for model in (without_tokens(value), with_tail(lambda self, logits: logits[..., :-20])):
+        batch = collate(rows, pad_token_id=0)
+        stats = TokenScorer(model, temperature=temperature)(model, batch, entropies="bonus")
+        loss = (stats.logprobs.square() + 0.3 * stats.entropies).sum()
+        found.append((stats.logprobs, stats.entropies, *torch.autograd.grad(loss, list(model.parameters()))))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
 def test_metric_entropies_carry_no_gradient_and_equal_the_others(build_model):
     model = build_model(dtype=torch.float64)
     scorer = TokenScorer(model, temperature=1.0)
@@ -131,7 +146,8 @@ def test_autocast_computes_the_head_in_half_and_returns_full_precision(build_mod
     assert model.lm_head.weight.grad.dtype == torch.float32
 
 
-def test_a_wrapper_that_rounds_what_a_model_returns_rounds_no_log_probs(build_model):
+@pytest.mark.parametrize("rounded", [torch.Tensor.bfloat16, lambda logits: logits.half() * 1e6], ids=["fine", "inf"])
+def test_a_wrapper_that_rounds_what_a_model_returns_rounds_no_log_probs(rounded, build_model):
     """As FSDP does in mixed precision. Its hooks on what the model returned see a gradient all the same, and first."""
     model = build_model(dtype=torch.float64)
     scorer = TokenScorer(model, temperature=1.0)
@@ -142,7 +158,7 @@ def test_a_wrapper_that_rounds_what_a_model_returns_rounds_no_log_probs(build_mo
 
     def rounding(**inputs):
         found = model(**inputs)
-        found.logits = found.logits.bfloat16()
+        found.logits = rounded(found.logits)
         found.logits.register_hook(lambda grad: seen.append("wrapper"))
         return found
 

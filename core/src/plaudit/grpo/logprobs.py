@@ -85,8 +85,8 @@ class TokenScorer:
             logits, aux_loss = self._run(model, batch, packed)
         if self.tail is not None and found:
             # They themselves, for the tail or a wrapper's half precision may have changed what the model returns. The
-            # rest is there for wrappers, whose hooks wait for a gradient.
-            return (logits if logits is found[-1] else found[-1] + 0 * logits.sum()), aux_loss
+            # sum of nothing is there for wrappers, whose hooks wait for a gradient.
+            return (logits if logits is found[-1] else found[-1] + logits[:0].sum()), aux_loss
         flat = logits.flatten(0, -2)
         chosen = flat if found else flat.index_select(0, positions)
         return logprobs_of(chosen, self.scaling, batch.targets, batch.candidates, entropies), aux_loss

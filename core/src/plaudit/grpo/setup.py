@@ -10,7 +10,15 @@ from .checking.refusals import check_rewards, check_task_limits
 from .forward.kernels import prepare_liger
 from .forward.precise_head import cast_head
 from .generating.agents import Agents
-from .policy.models import add_adapter, check_model_path, drop_dropout, is_adapted, load_model, load_tokenizer
+from .policy.models import (
+    add_adapter,
+    check_model_path,
+    drop_dropout,
+    is_adapted,
+    load_model,
+    load_tokenizer,
+    refuse_learnt_prompts,
+)
 from .policy.moving_reference import check_moving_reference
 from .policy.quantization import check_optimizer, check_trainable, is_quantized, model_options, prepare_quantized
 from .policy.reference_model import copy_adapter
@@ -59,6 +67,7 @@ def prepare_policy(
     GRPOConfig. Raises UsageError on a model, tokenizer or adapter that cannot be used.
     """
     check_moving_reference(args, model, peft_config)
+    refuse_learnt_prompts(model, peft_config)
     check_seeing(args, tokenizer)
     check_optimizer(args)
     prepare_liger(args)

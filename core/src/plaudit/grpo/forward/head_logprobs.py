@@ -58,7 +58,8 @@ def chunked_logprobs(
 
 def logprobs_of(logits: Tensor, tail: Tail, targets: Tensor, candidates: Tensor | None, entropies: Entropies) -> Tensor:
     """logits: (t, V), as the head gives them. Returns (t, 1) log-probs, or (t, 2) with the entropies."""
-    scaled = among(tail(_full_precision(logits)), candidates)
+    # Some models give tokens that they never write -inf, or the least number, which a temperature makes -inf.
+    scaled = among(tail(_full_precision(logits)), candidates).clamp(min=OUTSIDE)
     total = torch.logsumexp(scaled, dim=-1)
     logprobs = scaled.gather(-1, targets[:, None])[:, 0] - total
     if entropies == "none":

@@ -116,6 +116,16 @@ def add_adapter(model: Any, peft_config: Any, *, autocast: bool = True) -> Any:
     return get_peft_model(model, peft_config, autocast_adapter_dtype=autocast)
 
 
+def refuse_learnt_prompts(model: Any, peft_config: Any) -> None:
+    """Raise UsageError on an adapter that puts learnt tokens before the prompt, of which generation knows nothing."""
+    given = getattr(model, "active_peft_config", None) if peft_config is None else peft_config
+    if getattr(given, "is_prompt_learning", False):
+        raise UsageError(
+            f"the adapter is a {type(given).__name__}, which learns tokens or keys before the prompt; completions are "
+            "written without them; use an adapter of the weights, e.g. peft.LoraConfig(...)"
+        )
+
+
 def drop_dropout(model: nn.Module) -> None:
     """Set every dropout probability of the model to 0."""
     for module in model.modules():
