@@ -6,7 +6,8 @@ import asyncio
 import json
 import pickle
 import threading
-from types import SimpleNamespace
+from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from plaudit import UsageError, verifier
@@ -173,13 +174,29 @@ def test_what_trl_cannot_do_is_refused_early(tmp_path, more, says, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_a_weight_schedule_is_refused():
+@pytest.mark.parametrize(
+    ("reward", "config", "says"),
+    [
+        ({"weight": {"schedule": "adaptive"}}, {}, "adaptive weight"),
+        ({"on_error": "drop_group"}, {"per_device_train_batch_size": 2}, "whole groups"),
+        ({}, {"task_max_completion_length": {"sums": 9}}, "task 'sums' has a max_completion_length"),
+        ({}, {"vllm_server_base_url": ["http://a", "http://b"]}, "TRL generates with one server"),
+        ({}, {"num_generations": 3}, "TRL refuses the configuration"),
+        ({}, {"reward_lookahead": 1}, "config.reward_lookahead is a field of this engine alone"),
+        ({}, {"reward_lookahead": 0}, None),
+        ({"weight": {"schedule": "linear", "start": 1.0, "end": 0.0, "steps": 9}}, {}, None),
+        ({"on_error": "drop_group"}, {}, None),
+    ],
+)
+def test_what_trls_trainer_cannot_do(reward, config, says):
     from plaudit.bridges.trl_engine import check_engine
     from plaudit.grpo import GRPOConfig
     from plaudit.scoring.spec import reward_specs
 
-    spec = SimpleNamespace(name="same", weight={"0": 1.0}, after=None)
-    config = GRPOConfig(output_dir="x", use_cpu=True)
-    check_engine(config, reward_specs([same]))
-    with pytest.raises(UsageError, match="weight schedule"):
-        check_engine(config, [spec])
+    asked = {"output_dir": "x", "use_cpu": True, **config}
+    spec = replace(reward_specs([same])[0], **reward)
+    made = GRPOConfig(output_dir="x", use_cpu=True)
+    for name, value in config.items():  # past our own checks, as on several ranks
+        setattr(made, name, value)
+    with nullcontext() if says is None else pytest.raises(UsageError, match=says):
+        check_engine(made, asked, [spec])

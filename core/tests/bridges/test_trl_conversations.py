@@ -9,6 +9,7 @@ import pytest
 from plaudit.cli import main
 from trl_world import Counter, Script, calls
 
+ROLLOUTS = 8  # a step
 HERE = Path(__file__).parent
 TEMPLATE = (
     "{% if tools %}{% for tool in tools %}tool {{ tool.function.name }}({{ tool.function.parameters | tojson }}) "
@@ -18,7 +19,7 @@ TEMPLATE = (
 )
 FOUND = ("reward", "reward_std", "tools/call_frequency", "tools/failure_frequency", "num_tokens", "kinds",
          "completions/mean_length", "completions/max_length", "completions/clipped_ratio", "frac_reward_zero_std",
-         "loss", "eval_reward", "eval_tools/call_frequency")  # fmt: skip
+         "loss", "step", "eval_reward", "eval_tools/call_frequency")  # fmt: skip
 
 RUN = """
 engine = "{engine}"
@@ -32,7 +33,7 @@ before = true
 after = false
 [config]
 num_generations = 2
-per_device_train_batch_size = 8
+per_device_train_batch_size = {rollouts}
 max_completion_length = 400
 max_steps = 2
 logging_steps = 1
@@ -69,6 +70,7 @@ def train_both(tmp_path, model, monkeypatch, dialogues, rows, **parts):
     data.write_text("".join(json.dumps({"prompt": f"row {number}. ", **row}) + "\n" for number, row in enumerate(rows)))
     filled = {
         "top": "",
+        "rollouts": ROLLOUTS,
         "config": "",
         "data": f'[data]\npath = "{data}"\neval_path = "{data}"',
         "model": model,
@@ -93,15 +95,17 @@ def compared(lines):
     ]
 
 
-def assert_same(found, *expected):
+def assert_same(found, *expected, given_up=0):
+    """`given_up`: tokens a step of the rollouts that are given up, which TRL has the policy write."""
     (ours, heldout, _), (theirs, heldout_theirs, _) = found["plaudit"], found["trl"]
     assert len(ours) == len(theirs)
     for one, other in zip(compared(ours), compared(theirs), strict=True):
         one = {
-            name: value
-            for name, value in one.items()
-            if not name.startswith("rewards/un") and name != "rewards/infinite"
+            name: value for name, value in one.items() if not name.endswith(("rewards/unscored", "rewards/infinite"))
         }
+        if given_up and "num_tokens" in one:
+            one["num_tokens"] += given_up * one["step"]
+            one["completions/mean_length"] += given_up / ROLLOUTS
         assert other == pytest.approx(one, abs=1e-5, nan_ok=True)
     assert heldout == heldout_theirs
     for name, value in expected:
@@ -128,7 +132,7 @@ def test_standalone_tools(tmp_path, talking_model, monkeypatch):
     assert_same(found, ("rewards/says/mean", 0.5), ("tools/call_frequency", 5 / 4), ("tools/failure_frequency", 2 / 5))
 
 
-ENVIRONMENT = '[[environment]]\nname = "./trl_world.py:Counter"\n' + ADDS
+ENVIRONMENT = '[[environment]]\nname = "trl_world:Counter"\n' + ADDS
 
 
 @pytest.mark.peer
@@ -144,7 +148,8 @@ def test_an_environment(tmp_path, talking_model, monkeypatch):
     rows = [{"goal": goal, "answer": "done", "extra": {"a": 1}} for goal in (5, 5, -1, 0)]
     alive = Counter.alive
     found = train_both(tmp_path, talking_model, monkeypatch, dialogues, rows, top=ENVIRONMENT)
-    assert_same(found, ("rewards/Counter/mean", 2 / 3), ("rewards/says/mean", 2 / 3))
+    spoken = len("done") + 1  # row 2, and the token that ends it
+    assert_same(found, ("rewards/Counter/mean", 2 / 3), ("rewards/says/mean", 2 / 3), given_up=2 * spoken)
     assert Counter.alive == alive
     # The group's seed is shared by its two rollouts, and differs from the other groups'.
     last = Counter.seeds[-8:]
@@ -158,6 +163,7 @@ TASKS = """
 name = "count"
 [task.data]
 path = "ROWS"
+eval_path = "ROWS"
 [task.environment]
 name = "./trl_world.py:Counter"
 [[task.reward]]
@@ -166,6 +172,7 @@ name = "./trl_world.py:says"
 name = "talk"
 [task.data]
 path = "ROWS"
+eval_path = "ROWS"
 [[task.reward]]
 name = "./trl_world.py:says"
 weight = {schedule = "linear", start = 2.0, end = 1.0, steps = 1}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 from plaudit import UsageError, verifier
-from plaudit.run.rewards import check_columns
+from plaudit.run.rewards import check_columns, load_rewards
+from plaudit.run.runfile import parse_run
 from plaudit.scoring.spec import RewardSpec, reward_specs
 
 
@@ -42,3 +45,35 @@ def test_a_task_without_a_score_is_refused(specs, says):
     else:
         with pytest.raises(UsageError, match=says):
             check_columns(specs, ROWS)
+
+
+TASKS = """
+output_dir = "out"
+[model]
+path = "m"
+[[task]]
+name = "sums"
+data = {path = "x"}
+reward = [{name = "think_answer_format"}, {name = "xml_count"}, {name = "think_format", after = AFTER}]
+[[task]]
+name = "poems"
+data = {path = "x"}
+reward = [{name = "think_answer_format"}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ('"think_answer_format"', "sums/think_answer_format"),
+        ('"sums/think_answer_format"', "sums/think_answer_format"),
+        ("{think_answer_format = 0.5}", {"sums/think_answer_format": 0.5}),
+        ('"poems/think_answer_format"', "poems/think_answer_format"),
+        ('"sums/xml_count"', "xml_count"),
+        ('"nothing"', "nothing"),
+    ],
+)
+def test_after_names_a_reward_of_the_same_task(after, found):
+    specs = {spec.name: spec for spec in load_rewards(parse_run(tomllib.loads(TASKS.replace("AFTER", after))))}
+    assert specs.keys() == {"sums/think_answer_format", "xml_count", "think_format", "poems/think_answer_format"}
+    assert specs["think_format"].after == found

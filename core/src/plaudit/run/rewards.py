@@ -18,17 +18,27 @@ _OWN_FIELDS = ("name", "options", "when")
 def load_rewards(run: RunFile) -> list[RewardSpec]:
     """The specs of all rewards, a task's own limited to its rows. Raises what `load_reward` raises.
 
-    A name that several tasks use becomes `task/name`, so that each has metrics of its own.
+    A name that several tasks use becomes `task/name`, so that each has metrics of its own. `after` in a task names a
+    reward of the task first, with or without the task's name before it.
     """
     sections = [(section, None) for section in run.rewards]
     sections += [(section, task.name) for task in run.tasks for section in task.rewards]  # type: ignore[misc]
-    loaded = [_spec(section, task) for section, task in sections]
-    names = [spec.name for spec in loaded]
-    specs = []
-    for spec, (_, task) in zip(loaded, sections, strict=True):
-        name = f"{task}/{spec.name}" if task and names.count(spec.name) > 1 else spec.name
-        specs.append(replace(spec, name=name))
-    return reward_specs(specs)
+    loaded = [(_spec(section, task), task) for section, task in sections]
+    names = [spec.name for spec, _ in loaded]
+
+    def full(name: str, task: str | None) -> str:
+        return f"{task}/{name}" if task and names.count(name) > 1 else name
+
+    def renamed(after: Any, task: str | None) -> Any:
+        own = {spec.name for spec, one in loaded if task and one == task}
+        called = {given: full(name, task) for name in own for given in (name, f"{task}/{name}")}
+        if isinstance(after, Mapping):
+            return {called.get(name, name): least for name, least in after.items()}
+        return called.get(after, after)
+
+    return reward_specs(
+        [replace(spec, name=full(spec.name, task), after=renamed(spec.after, task)) for spec, task in loaded]
+    )
 
 
 def _spec(section: RewardSection, task: str | None) -> RewardSpec:
