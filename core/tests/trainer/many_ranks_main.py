@@ -5,7 +5,6 @@ Rank and world come from the environment. Each part leaves `OUTPUT/PART_RANK.jso
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
@@ -14,11 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import pyarrow.parquet as pq
 import torch
 from datasets import Dataset
 from rank_main import CASES, RANK, WORLD, compare, message_of
-from side_by_side import inject, whole
+from side_by_side import whole
 
 from runs import ROWS, make_trainer
 
@@ -33,38 +31,6 @@ def slow(output: Path) -> list[float]:
     trainer = make_trainer(output / "slow", waiting, per_device_train_batch_size=4)
     trainer.train()
     return [line["reward"] for line in trainer.state.log_history[:2]]
-
-
-def uneven(output: Path) -> list[dict]:
-    """Evaluation rows that do not fill the last batch, of a dataset and of a stream: metrics, and prompts that were
-    scored. One row leaves nothing to the second rank.
-    """
-    found = []
-    for case, (count, loss, stream) in enumerate(
-        itertools.product((1, 3, 5), ("dapo", "grpo", "luspo"), (False, True))
-    ):
-        rows, scored = Dataset.from_list(ROWS[:count]), []
-
-        def note(prompts, completion_ids, scored=scored, **columns):
-            scored.extend(prompts)
-            return [int(prompt[0]) + len(ids) for prompt, ids in zip(prompts, completion_ids, strict=True)]
-
-        trainer = make_trainer(
-            output / f"uneven{case}",
-            note,
-            eval_rows=rows.to_iterable_dataset() if stream else rows,
-            per_device_train_batch_size=8 // WORLD,
-            per_device_eval_batch_size=8 // WORLD,
-            loss_type=loss,
-            log_completions=True,
-            num_completions_to_print=0,
-            **({"importance_sampling_level": "sequence"} if loss == "luspo" else {"entropy_coef": 0.1}),
-        )
-        inject(trainer)
-        metrics = trainer.evaluate()
-        logged = [len(pq.read_table(path)) for path in (output / f"uneven{case}" / "completions").glob("eval*")]
-        found.append({"metrics": metrics, "scored": scored, "logged": logged})
-    return found
 
 
 def streaming(output: Path) -> list[list[str]]:
@@ -175,7 +141,8 @@ def _allow_fsdp_on_cpu() -> None:
     state.AcceleratorState.__init__ = with_fsdp
 
 
-if __name__ == "__main__":
+def main(parts: dict) -> None:
+    """Run the parts that the command line names, of these functions by name."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -183,7 +150,11 @@ if __name__ == "__main__":
         if part in CASES:
             compare(part, folder)
         else:
-            (folder / f"{part}_{RANK}.json").write_text(json.dumps(globals()[part](folder)))
+            (folder / f"{part}_{RANK}.json").write_text(json.dumps(parts[part](folder)))
+
+
+if __name__ == "__main__":
+    main(globals())
     if "failing_loss" in sys.argv:
         # Its process group is broken; the others learn of it when the process is gone.
         os._exit(0)

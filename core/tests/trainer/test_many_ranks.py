@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from many_ranks_main import uneven
 from rank_main import CASES, compare
 from side_by_side import differences
 from test_ranks import start
@@ -15,14 +14,14 @@ from test_ranks import start
 from runs import ROWS
 
 MAIN = Path(__file__).with_name("many_ranks_main.py")
-PARTS = ("slow", "uneven", "streaming", "resuming", "failing_save", "failing_loss")
+PARTS = ("slow", "streaming", "resuming", "failing_save", "failing_loss")
 
 pytestmark = pytest.mark.timeout(900)
 
 
-def run_ranks(folder, ranks, *parts):
+def run_ranks(folder, ranks, *parts, main=MAIN):
     """Run these parts on `ranks` processes, which must all end well; then every rank's answers by part."""
-    processes = start(folder, ranks, *parts, main=MAIN)
+    processes = start(folder, ranks, *parts, main=main)
     try:
         texts = [process.communicate(timeout=800)[0] for process in processes]
     finally:
@@ -46,17 +45,6 @@ def test_a_rank_whose_rewards_are_slow_is_waited_for(two):
     first, second = two["slow"]
     assert first == second
     assert len(first) == 2
-
-
-def test_every_evaluation_row_counts_once_also_where_the_last_batch_is_not_full(two, tmp_path):
-    alone = uneven(tmp_path)
-    assert len(alone) == 18
-    for one, first, second in zip(alone, *two["uneven"], strict=True):
-        assert differences(one["metrics"], first["metrics"]).keys() <= {"eval_policy_loss"}
-        assert first["metrics"].keys() == second["metrics"].keys()
-        assert sorted(first["scored"] + second["scored"]) == sorted(one["scored"])
-        assert first["logged"] == one["logged"] == [len(one["scored"])]
-        assert abs(one["metrics"]["eval_loss"]) > 1e-3
 
 
 @pytest.mark.peer

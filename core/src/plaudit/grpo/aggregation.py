@@ -17,7 +17,7 @@ def mean_of_row_means(loss: Tensor, mask: Tensor, scale: LossScale) -> Tensor:
 
 def token_mean(loss: Tensor, mask: Tensor, scale: LossScale) -> Tensor:
     """Every active token of the micro-batch weighs the same (BNPO)."""
-    return (loss * mask).sum() / mask.sum().clamp(min=1.0)
+    return (loss * mask).sum() / (scale.tokens() if scale.whole else mask.sum().clamp(min=1.0))
 
 
 def constant_length(loss: Tensor, mask: Tensor, scale: LossScale) -> Tensor:

@@ -71,10 +71,11 @@ def policy_loss(
         statistics["kl"] = token_mean(divergence, mask)
     total = loss.aggregate(per_token.expand_as(inputs.logp), mask, scale)
     if options.entropy_bonus:
-        statistics["policy_loss"] = single(total)
+        statistics["policy_loss"] = single(total, 1 / scale.world_size if scale.whole else 1.0)
     if not loss.spans_step:
         total = total / scale.accumulation
-    return _with_entropy(total, inputs, mask if keep is None else mask * keep, scale, entropy_coef, statistics)
+    acts_on = mask if keep is None else mask * keep
+    return _with_entropy(total, inputs, acts_on, scale, entropy_coef, statistics, world or World())
 
 
 def find_loss(loss_type: str) -> Loss:
@@ -123,6 +124,7 @@ def _with_entropy(
     scale: LossScale,
     coefficient: float,
     statistics: dict[str, Statistic],
+    world: World,
 ) -> LossResult:
     """The result, less the bonus: the mean entropy of the tokens `acts_on`, whatever the loss is normalised by."""
     if inputs.entropy is None:
@@ -130,8 +132,14 @@ def _with_entropy(
     statistics["entropy"] = token_mean(inputs.entropy, inputs.mask, inputs.ran)
     entropy_sum, count = (inputs.entropy * acts_on).sum(), acts_on.sum()
     if coefficient:
-        total = total - coefficient * entropy_sum / count.clamp(min=1.0) / scale.accumulation
+        total = total - coefficient * _mean_entropy(entropy_sum, count, scale, world)
     return LossResult(total, statistics, entropy_sum.detach(), count)
+
+
+def _mean_entropy(entropy_sum: Tensor, count: Tensor, scale: LossScale, world: World) -> Tensor:
+    if scale.whole:
+        return entropy_sum / world.gather(count.view(1)).sum().clamp(min=1.0) * scale.world_size
+    return entropy_sum / count.clamp(min=1.0) / scale.accumulation
 
 
 def _check_inputs(inputs: LossInputs, options: LossOptions) -> None:

@@ -81,8 +81,9 @@ class LossScale:
     """How much of an optimizer step a micro-batch is.
 
     `accumulation`: micro-batches in this step; `items`: active tokens of the whole generation batch on all ranks;
-    `steps_per_generation`: micro-batches in a generation batch. In evaluation leave accumulation and
-    steps_per_generation at 1. `world_size`: the generation batch over this rank's share of it.
+    `steps_per_generation`: micro-batches in a generation batch. `world_size`: the generation batch over this rank's
+    share of it. `whole`: in evaluation, where accumulation and steps_per_generation are 1, means over tokens go over
+    all ranks' tokens, so that the ranks' losses, weighed by their shares, add up to the loss of one process.
     """
 
     items: Tensor | float
@@ -90,6 +91,7 @@ class LossScale:
     accumulation: int = 1
     steps_per_generation: int = 1
     world_size: float = 1
+    whole: bool = False
 
     def tokens(self) -> Tensor | float:
         """Active tokens of one optimizer step, a rank's share: the normaliser of dapo, cispo and vespo."""

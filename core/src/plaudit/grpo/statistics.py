@@ -51,9 +51,9 @@ def token_mean(values: Tensor, mask: Tensor, rows: Tensor | None = None) -> Stat
     return Statistic("mean", (values * mask).sum(), mask.sum())
 
 
-def single(value: Tensor) -> Statistic:
-    """A value that every rank has once; the metric is its mean over ranks."""
-    return Statistic("mean", value.detach(), torch.ones_like(value, requires_grad=False))
+def single(value: Tensor, weight: float = 1.0) -> Statistic:
+    """A value that every rank has once; the metric is its mean over ranks, by their weights."""
+    return Statistic("mean", value.detach() * weight, torch.full_like(value, weight, requires_grad=False))
 
 
 def row_extreme(kind: Literal["min", "max"], values: Tensor, mask: Tensor) -> Statistic:
@@ -88,7 +88,7 @@ def _reduce(kind: Kind, values: Tensor, counts: Tensor) -> float:
     if kind == "known_mean" and not counts.sum():
         return float("nan")
     if kind in ("mean", "known_mean"):
-        return (values.sum() / counts.sum().clamp(min=1)).item()
+        return (values.sum() / counts.sum()).item() if counts.sum() else 0.0
     known = values[~values.isnan()]
     if not len(known):
         return float("nan")

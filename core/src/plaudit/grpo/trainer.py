@@ -190,7 +190,7 @@ class GRPOTrainer(EvaluatingTrainer):
     def _loss_scale(self, batch: MicroBatch) -> LossScale:
         scale = LossScale(batch.num_items, self.args.max_completion_length, world_size=self.world.size)
         if self._mode == "eval":
-            return replace(scale, world_size=1 / batch.share) if batch.share else scale
+            return replace(scale, world_size=1 / batch.share if batch.share else 1.0, whole=True)
         accumulation = self.current_gradient_accumulation_steps
         return replace(scale, accumulation=accumulation, steps_per_generation=self.args.steps_per_generation)
 
