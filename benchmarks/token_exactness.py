@@ -1,4 +1,4 @@
-"""Whether the ids trained on are the ids sampled, in random dialogues with tools, for the chat template of each family.
+"""Whether the ids trained on are the ids sampled, in random dialogues with tools and users, for each chat template.
 
     python benchmarks/token_exactness.py [--dialogues 200] [--seed 0]
 

@@ -40,6 +40,15 @@ class Game:
         return float(RANK)
 
 
+class Talker(Game):
+    """Asks on, on one rank."""
+
+    tools = ()
+
+    def answer_turn(self, message):
+        return None if message["content"] == "end" else "more"
+
+
 class SharedEngine(Script):
     """Generates for all ranks at once, so that a rank which does not come keeps the others waiting."""
 
@@ -55,16 +64,20 @@ def play(text, index):
     return call("step", size=1) if RANK == 0 and turns_of(text) < 3 else "end"
 
 
+def talk(text, index):
+    return "more" if RANK == 0 and turns_of(text) < 3 else "end"
+
+
 def fail(text, index):
     if RANK == 0 and turns_of(text) == 2:
         raise KeyError("lost")
     return play(text, index)
 
 
-def run(output, kind, say, **more):
+def run(output, kind, say, environment=Game, **more):
     keep = Keep()
     trainer = make_trainer(
-        output / str(kind.__name__), say, reward_funcs=keep, environment_factory=Game, max_steps=2,
+        output / str(kind.__name__), say, reward_funcs=keep, environment_factory=environment, max_steps=2,
         per_device_train_batch_size=4, num_generations=8, **more,
     )  # fmt: skip
     generator = kind(trainer.processing_class, say)
@@ -73,8 +86,8 @@ def run(output, kind, say, **more):
         trainer.train()
     except (PlauditError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
-    logs = [{key: log[key] for key in ("tools/call_frequency", "rewards/Game/mean", "num_tokens")}
-            for log in trainer.state.log_history[:2]]  # fmt: skip
+    names = ("tools/call_frequency", f"rewards/{environment.__name__}/mean", "num_tokens")
+    logs = [{key: log.get(key) for key in names} for log in trainer.state.log_history[:2]]
     seeds = [one.seeds for one in keep.seen[0]["environments"]]
     return {"logs": logs, "seeds": seeds, "rounds": generator.rounds}
 
@@ -84,4 +97,5 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     found = [run(folder, kind, play) for kind in (Script, SharedEngine)]
     found.append(run(folder, SharedEngine, fail))
+    found += [run(folder, kind, talk, Talker) for kind in (Script, SharedEngine)]
     (folder / f"agents_{RANK}.json").write_text(json.dumps(found))

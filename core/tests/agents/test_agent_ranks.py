@@ -43,13 +43,14 @@ def found(tmp_path_factory):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_rounds_may_differ_between_ranks(found, shared):
-    first, second = (rank[int(shared)] for rank in found)
+@pytest.mark.parametrize(("at", "name", "called"), [(0, "Game", 1.5), (3, "Talker", None)])
+def test_rounds_may_differ_between_ranks(found, shared, at, name, called):
+    first, second = (rank[at + int(shared)] for rank in found)
     assert first["rounds"] == [[0, 1, 2, 3]] * 4 * 2
     assert second["rounds"] == ([[0, 1, 2, 3], [], [], []] * 2 if shared else [[0, 1, 2, 3]] * 2)
     assert first["logs"] == second["logs"]
-    assert [log["tools/call_frequency"] for log in first["logs"]] == [1.5, 1.5]
-    assert [log["rewards/Game/mean"] for log in first["logs"]] == [0.5, 0.5]
+    assert [log["tools/call_frequency"] for log in first["logs"]] == [called] * 2
+    assert [log[f"rewards/{name}/mean"] for log in first["logs"]] == [0.5, 0.5]
 
 
 def test_a_group_over_two_ranks_has_one_seed(found):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from plaudit.run.runfile import parse_run
-from scripted import make_model, make_tokenizer
+from scripted import Keep, chat_rows, make_model, make_tokenizer, make_trainer, turns_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "environments.md"
 
@@ -23,6 +23,22 @@ def test_its_blocks_train_an_environment(tmp_path):
     trainer = names["train"](make_model(), make_tokenizer(), str(tmp_path))
     assert trainer.state.global_step == 1
     assert names["tool"].function(6, 7) == 42
+
+
+def test_its_environment_that_speaks(tmp_path):
+    names: dict = {}
+    exec(next(block for block in blocks("python") if "answer_turn" in block), names)
+    keep = Keep()
+    said = ["old", "very old", "it is 300 years"]
+    trainer = make_trainer(
+        tmp_path, lambda text, index: said[turns_of(text)], rows=chat_rows(), reward_funcs=keep,
+        environment_factory=names["Interview"],
+    )  # fmt: skip
+    trainer.train()
+    assert [one["content"] for one in keep.seen[0]["completions"][0]] == [
+        *("old", "In years, please.", "very old", "In years, please.", "it is 300 years"),
+    ]
+    assert trainer.state.log_history[0]["rewards/Interview/mean"] == 1
 
 
 def test_its_run_file_is_one():

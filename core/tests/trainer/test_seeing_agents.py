@@ -63,6 +63,20 @@ class Room:
         return [{"type": "image", "image": picture(36, 20, seed=50 + self.place)}, {"type": "text", "text": "closer"}]
 
 
+class Guide(Room):
+    """Shows the other pictures itself, when the model has said something."""
+
+    tools = ()
+
+    def reset(self, place: int) -> list:
+        self.shown = 0
+        return super().reset(place)
+
+    def answer_turn(self, message):
+        self.shown += 1
+        return self.look(0) if self.shown <= 1 + self.place % 2 else None
+
+
 class Script:
     """Looks once or twice, then says what it saw."""
 
@@ -94,25 +108,38 @@ def family(request):
     return request.param
 
 
-def run(tmp_path, model, processor, **more):
+class Says(Script):
+    """Only talks."""
+
+    def generate(self, requests, sampling):
+        for request in requests:
+            ids = self.tokenizer(text=f"saw {request.index}<eos>", add_special_tokens=False)["input_ids"]
+            yield Generated(request.index, tuple(ids), (-0.5,) * len(ids), "stop")
+
+
+def run(tmp_path, model, processor, script=Script, **more):
     def keep(completions, **columns):
         return [float(place) for place in range(len(completions))]
 
     options = {"environment_factory": Room, "max_completion_length": 600, "max_steps": 1, "max_unscored_share": None}
     trainer = make_trainer(tmp_path, keep, model=model, tokenizer=processor, rows=ROWS, **options | more)
     writer, written = trainer.source.collector.writer, []
-    writer.generator = Script(processor.tokenizer)
+    writer.generator = script(processor.tokenizer)
     write = type(writer).write
     with mock.patch.object(type(writer), "write", lambda *a: written.extend(found := write(*a)) or found):
         trainer.train()
     return trainer, written
 
 
-def test_a_dialogue_is_what_the_processor_makes_of_the_whole_of_it(family, tmp_path):
+@pytest.mark.parametrize(("environment", "script"), [(Room, Script), (Guide, Says)], ids=["tools", "turns"])
+def test_a_dialogue_is_what_the_processor_makes_of_the_whole_of_it(family, tmp_path, environment, script):
     model, processor = make_model(family)
     sees = ("vision", "visual", "projector")
     before = {n: p.detach().clone() for n, p in model.named_parameters() if any(word in n for word in sees)}
-    trainer, written = run(tmp_path, model, processor, log_completions=True, num_completions_to_print=0)
+    trainer, written = run(
+        tmp_path, model, processor, script, environment_factory=environment, log_completions=True,
+        num_completions_to_print=0,
+    )  # fmt: skip
     assert {len(rollout.completion) for rollout in written} == {3, 5}
     schemas = [tool.schema for tool in trainer.agents.environments[0].tools]
     for rollout in written:

@@ -31,7 +31,10 @@ class Exactness:
 
 
 def exactness(name: str, *, dialogues: int = 200, seed: int = 0) -> Exactness:
-    """Write dialogues of random token ids for the family `name`, each with one to four turns of the model."""
+    """Write dialogues of random token ids for the family `name`, each with one to four turns of the model.
+
+    Tools or a user speak between them.
+    """
     rng = random.Random(f"{name} {seed}")
     tokenizer = tokenizer_of(name)
     chat = tool_chat(tokenizer, {}, SCHEMAS)
@@ -74,6 +77,8 @@ def _written(chat: ToolChat, rng: random.Random, index: int) -> tuple[Dialogue, 
             return dialogue, sampled, suffixes
         names = [call.name or "tool" for call in calls] or ["clock"]
         answers = [{"role": "tool", "name": name, "content": words(rng) or "ok"} for name in names]
+        if rng.random() < 0.4:  # a user speaks instead
+            answers = [{"role": "user", "content": words(rng) or "go on"}]
         before = len(dialogue.completion_ids)
         assert dialogue.add_answers(answers)
         suffixes.append(len(dialogue.completion_ids) - before)

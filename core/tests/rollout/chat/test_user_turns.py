@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from conversations import SCHEMAS
 from dialogues import QUESTION
-from family_tokenizers import FAMILIES, tokenizer_of
+from family_tokenizers import FAMILIES, TOOLLESS, tokenizer_of
 from plaudit.rollout.chat import tool_chat
 
 SAID = {"role": "assistant", "content": "It is four."}
 NEXT = {"role": "user", "content": "And three more?"}
 
 
-@pytest.mark.parametrize("tools", [SCHEMAS, ()], ids=["tools", "none"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    ("name", "tools"),
+    [(name, SCHEMAS) for name in FAMILIES] + [(name, ()) for name in (*FAMILIES, *TOOLLESS)],
+    ids=[f"{name}-tools" for name in FAMILIES] + [f"{name}-none" for name in (*FAMILIES, *TOOLLESS)],
+)
 def test_turn_and_suffix_are_the_rendered_conversation(name, tools):
     """A second derivation: what the template writes of the whole conversation ends with what was said, and ours."""
     chat = tool_chat(tokenizer_of(name), {}, tools)
@@ -21,7 +24,7 @@ def test_turn_and_suffix_are_the_rendered_conversation(name, tools):
     whole = chat.template.render([QUESTION, SAID, NEXT], prompt=True)
     assert whole.endswith(SAID["content"] + closing + rest)
     assert NEXT["content"] in rest
-    assert closing.strip() in (*chat.template.marks.ends, "<|end|>")
+    assert closing.strip().endswith((*chat.template.marks.ends, "<|end|>"))
     opening = chat.prompt_text([QUESTION])[len(chat.template.render([QUESTION])) :]
     assert rest.endswith(opening.removesuffix("<think>\n").rstrip("\n")) or opening in rest
     end, ids = chat.template.encode(closing), chat.template.encode(SAID["content"])

@@ -15,6 +15,8 @@ from .reading import as_message, read_turn, strip_marks
 from .rendering import OPENINGS, Marks, Seen, Template
 from .values import types_of
 
+_SAID, _NEXT = "PLAUDIT-TURN", "PLAUDIT-NEXT"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolChat:
@@ -104,16 +106,20 @@ class ToolChat:
 
     def _after_text(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
         """The same after a turn that calls nothing, which stands as a word that no template changes."""
-        said = "PLAUDIT-TURN"
-        whole = self.template.render([USER, {"role": "assistant", "content": said}, *messages], prompt=True)
-        if said not in whole:
-            raise UsageError(f"the chat template ({self.family}) leaves out an assistant's turn once others follow it")
-        rest = whole[whole.index(said) + len(said) :]
-        start = len(rest) - len(rest.lstrip())
+        rest, plain = self._behind(messages), self._behind([{**messages[0], "content": _NEXT}])
+        opening = plain.partition(_NEXT)[0]
         # GPT-OSS closes its last turn with a mark of its own, which becomes this one once others follow.
         marks = (*self.template.marks.ends, "<|end|>")
-        mark = next((mark for mark in marks if rest.startswith(mark, start)), None)
-        return ("", rest) if mark is None else (rest[:start] + mark, rest[start + len(mark) :])
+        ends = [opening.index(mark) + len(mark) for mark in marks if mark in opening]
+        closing = opening[: min(ends)] if ends and rest.startswith(opening[: min(ends)]) else ""
+        return closing, rest.removeprefix(closing)
+
+    def _behind(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """What is rendered behind the words of an assistant's turn that these messages follow."""
+        whole = self.template.render([USER, {"role": "assistant", "content": _SAID}, *messages], prompt=True)
+        if _SAID not in whole:
+            raise UsageError(f"the chat template ({self.family}) leaves out an assistant's turn once others follow it")
+        return whole[whole.index(_SAID) + len(_SAID) :]
 
     def _around(self, calls: Sequence[Any], answers: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
         """The conversation up to the calls, and with the answers; a family of one call a turn gets the first."""
