@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -56,6 +57,13 @@ def test_proposals_lie_in_their_ranges_and_follow_from_the_seed(tmp_path):
         assert 1e-6 <= values["a"] <= 1e-3
         assert values["b"] in (4, 8)
         assert values["c"] in range(1, 10)
+
+
+def test_a_range_ends_at_its_last_step(tmp_path):
+    search = Search(sweep_of(tmp_path, params={"a": Parameter(low=1, high=12, step=5), "b": RATE}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert {search.propose(number)["a"] for number in range(20)} == {1, 6, 11}
 
 
 def test_a_grid_is_every_combination(tmp_path):
@@ -175,6 +183,7 @@ def test_a_sweep_file_is_read(tmp_path):
         (("low = 1e-6", "low = 1e-6\nstep = 1e-4"), "step goes with low and high, and not with log"),
         (("choices = [4, 8]", "low = 1\nhigh = 9\nstep = 0.5"), "step = 0.5; expected a whole number above 0"),
         (("choices = [4, 8]", "low = 1\nhigh = 9\nstep = 0"), "step = 0"),
+        (("choices = [4, 8]", "low = 1\nhigh = 4\nstep = 10"), "step = 10 leads from low = 1 past high = 4"),
         (("params.config.num_generations", "params.output_dir"), "a folder of its own"),
         (("choices = [4, 8]", "choices = [4, 8]\n[stop]\nfactor = 1"), "factor of at least 2"),
     ],

@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 from plaudit import UsageError
 from plaudit.errors import PlauditError
+from plaudit.run.folder import RunFolder
 from plaudit.run.sweep.keeping import sweep_folder
 from plaudit.run.sweep.runner import Sweep
 from plaudit.run.sweep.schema import Parameter, StopRule, SweepFile
 from plaudit.run.sweep.search import Search
 from plaudit.run.sweep.showing import draw_sweep, table_rows
+from plaudit.run.sweep.trials import Trial
 
 RATE = Parameter(low=1e-6, high=1e-3, log=True)
 
@@ -90,6 +92,7 @@ def test_trials_run_side_by_side_and_the_best_is_cloned(stub, tmp_path):
     assert [line["status"] for line in saved] == [trial.status for trial in trials]
     rows = table_rows(file, trials)
     assert rows[-1][1] == "failed"
+    assert f"4 (of {by_rate[0.3].number})" in [row[0] for row in rows]
     assert float(rows[0][3]) >= float(rows[1][3])
 
 
@@ -101,9 +104,15 @@ def test_a_bad_trial_is_stopped(stub, tmp_path):
     assert {trial.status for trial in trials} <= {"finished", "stopped"}
 
 
-def test_a_sweep_in_which_all_fail_is_an_error(stub, tmp_path):
-    from plaudit.errors import PlauditError
+def test_what_does_not_vary_is_not_shown():
+    params = {"a.rate": Parameter(low=0.1, high=0.5), "a.steps": Parameter(choices=(30,))}
+    assert SweepFile("run.toml", "out", params).varied == ["a.rate"]
+    assert SweepFile("run.toml", "out", {"a.steps": params["a.steps"]}).varied == ["a.steps"]
+    trial = Trial(4, {"a.rate": 0.25, "a.steps": 30, "model.path": "x"}, RunFolder("out"), parent=1)
+    assert (trial.name(), trial.describe(["a.rate"])) == ("4 (of 1)", "rate 0.25")
 
+
+def test_a_sweep_in_which_all_fail_is_an_error(stub, tmp_path):
     params = {"config.learning_rate": Parameter(choices=(1.0, 2.0))}
     file = sweep_of(tmp_path / "out", params=params, grid=True)
     with pytest.raises(PlauditError, match="every trial failed; the first: rate too high"):

@@ -23,9 +23,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the sweep; print the table and say where the best run is."""
     from plaudit.cli._table import print_table
     from plaudit.cli.train import require_packages
+    from plaudit.run.sweep.checking import check_run_file
     from plaudit.run.sweep.keeping import sweep_folder
     from plaudit.run.sweep.runner import Sweep
-    from plaudit.run.sweep.schema import check_run_file, load_sweep_file
+    from plaudit.run.sweep.schema import load_sweep_file
     from plaudit.run.sweep.search import Search
     from plaudit.run.sweep.showing import HEADERS, draw_sweep, table_rows
 

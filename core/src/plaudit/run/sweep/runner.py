@@ -24,7 +24,10 @@ SHOW_S = 30.0
 
 @dataclass(slots=True)
 class Sweep:
-    """A sweep under way. `say`: told of each trial that begins or ends. `show`: called now and then with the trials."""
+    """A sweep under way. `say`: told of each trial that begins or ends.
+
+    `show`: called now and then with the trials, which are saved then too.
+    """
 
     file: SweepFile
     search: Search
@@ -139,7 +142,7 @@ class Sweep:
             self.save()
         trial.start(self.file.run)
         self.save()
-        self.say(f"trial {trial.number} {'goes on' if waiting else 'begins'}: {describe(trial)}")
+        self.say(f"trial {trial.name()} {'goes on' if waiting else 'begins'}: {trial.describe(self.file.varied)}")
         return trial
 
     def _new(self) -> Trial | None:
@@ -172,8 +175,7 @@ class Sweep:
             self._tell(trial)
             found = self.score(trial)
             shown = f"{self.file.metric} {found[1]:.3f} at step {found[0]}" if found else trial.why()
-            self.say(f"trial {trial.number} {trial.status}: {shown}")
-            self.save()
+            self.say(f"trial {trial.name()} {trial.status}: {shown}")
             self._show()
             if trial.status == "finished" and found is None:
                 self._require_metric(trial)
@@ -197,13 +199,5 @@ class Sweep:
 
     def _show(self) -> None:
         self._shown_at = time.monotonic()
+        self.save()
         self.show(self.trials)
-
-
-def describe(trial: Trial) -> str:
-    """The parameters of a trial in one line, each by the last part of its name."""
-    values = {name: value for name, value in trial.params.items() if trial.parent is None or name != "model.path"}
-    shown = {name.rpartition(".")[2]: value for name, value in values.items()}
-    return ", ".join(
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
-    )

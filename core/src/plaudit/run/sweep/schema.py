@@ -12,8 +12,6 @@ from typing import Any, Literal
 from plaudit.errors import UsageError
 from plaudit.run.parsing import build
 
-from .toml_values import toml_text
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -32,6 +30,11 @@ class Parameter:
     def whole(self) -> bool:
         """Whether it takes whole numbers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """Its choices, or both ends of its range."""
+        return self.choices or (self.low, self.high)
 
     def check(self, where: str) -> None:
         """Raise UsageError on a parameter that has no values."""
@@ -53,6 +56,8 @@ class Parameter:
             raise UsageError(f"{where}: step goes with low and high, and not with log")
         if self.step <= 0 or (self.whole and not isinstance(self.step, int)):
             raise UsageError(f"{where}: step = {self.step}; expected a {'whole ' if self.whole else ''}number above 0")
+        if self.step > (self.high or 0) - (self.low or 0):
+            raise UsageError(f"{where}: step = {self.step} leads from low = {self.low} past high = {self.high} at once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,11 @@ class SweepFile:
     seed: int = 0
     stop: StopRule | None = None
 
+    @property
+    def varied(self) -> list[str]:
+        """The parameters that can differ between trials; all of them when none can."""
+        return [name for name, one in self.params.items() if len(one.choices) != 1] or list(self.params)
+
 
 def load_sweep_file(path: str) -> SweepFile:
     """The sweep of a TOML file; its run file is looked for beside it first. Raises UsageError."""
@@ -106,21 +116,6 @@ def load_sweep_file(path: str) -> SweepFile:
     checked = replace(sweep, params=found, run=str(beside if beside.is_file() else sweep.run))
     _check(checked)
     return checked
-
-
-def check_run_file(sweep: SweepFile) -> None:
-    """Raise UsageError unless the run file holds with every parameter at each of its choices, or at both ends."""
-    from plaudit.run.configuring import config_values
-    from plaudit.run.runfile import load_run_file
-
-    if load_run_file(sweep.run).stages:
-        raise UsageError(f"{sweep.run} has [[stage]]; sweep the run of one stage")
-    for name, parameter in sweep.params.items():
-        for value in parameter.choices or (parameter.low, parameter.high):
-            try:
-                config_values(load_run_file(sweep.run, [f"{name}={toml_text(value)}"]))
-            except UsageError as error:
-                raise UsageError(f'params."{name}" = {value!r}: {error}') from None
 
 
 def _flat(params: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

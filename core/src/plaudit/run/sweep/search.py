@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -103,7 +104,10 @@ def _suggested(trial: Any, name: str, parameter: Parameter) -> Any:
         return parameter.choices[labels.index(trial.suggest_categorical(name, labels))]
     suggest = trial.suggest_int if parameter.whole else trial.suggest_float
     step = parameter.step if parameter.step is not None else 1 if parameter.whole else None
-    return suggest(name, parameter.low, parameter.high, log=parameter.log, step=step)
+    with warnings.catch_warnings():
+        # A range that is no multiple of its step ends at its last step.
+        warnings.filterwarnings("ignore", message=".*not divisible by `step`")
+        return suggest(name, parameter.low, parameter.high, log=parameter.log, step=step)
 
 
 def _labels(parameter: Parameter) -> list[Any]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from pathlib import Path
 
-from .runner import describe
 from .schema import SweepFile
 from .trials import Trial
 
@@ -20,12 +19,12 @@ def table_rows(sweep: SweepFile, trials: Sequence[Trial]) -> list[tuple[str, ...
     found.sort(key=lambda entry: sign * entry[1][1] if entry[1] and isfinite(entry[1][1]) else inf)
     return [
         (
-            str(trial.number) if trial.parent is None else f"{trial.number} (of {trial.parent})",
+            trial.name(),
             trial.status,
             "–" if score is None else str(score[0]),
             "–" if score is None else f"{score[1]:.4f}",
             f"{trial.ran_s():.0f}",
-            describe(trial),
+            trial.describe(sweep.varied),
         )
         for trial, score in found
     ]
@@ -49,7 +48,7 @@ def draw_sweep(sweep: SweepFile, trials: Sequence[Trial], path: Path) -> None:
                 values,
                 lw=1.8 if finished else 0.9,
                 alpha=1.0 if finished else 0.6,
-                label=f"{trial.number}: {describe(trial)}",
+                label=f"{trial.name()}: {trial.describe(sweep.varied)}",
             )
     axes.set_xlabel("step")
     axes.set_ylabel(sweep.metric)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -108,6 +108,17 @@ class Trial:
         """The step reached, and the metric's mean over its newest `window` lines; None when there is none."""
         points = self.points(metric)[-window:]
         return (int(points[-1][0]), fmean(value for _, value in points)) if points else None
+
+    def name(self) -> str:
+        """Its number, with that of the trial it was cloned from."""
+        return str(self.number) if self.parent is None else f"{self.number} (of {self.parent})"
+
+    def describe(self, names: Collection[str]) -> str:
+        """Those of its parameters in one line, each by the last part of its name."""
+        shown = {name.rpartition(".")[2]: value for name, value in self.params.items() if name in names}
+        return ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in shown.items()
+        )
 
     def why(self) -> str:
         """The last line that it printed."""
