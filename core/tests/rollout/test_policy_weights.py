@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from plaudit.rollout.policy_weights import moved_since, policy_weights
+
+sys.path.append(str(Path(__file__).parents[1] / "trainer"))
+from seeing import make_seeing
+
+SHAPE = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -18,6 +33,31 @@ def test_names_and_values_are_those_of_a_saved_checkpoint(tied, tiny_model, tmp_
     assert found.keys() == saved.keys()
     for name, weight in found.items():
         assert torch.equal(weight, saved[name]), name
+
+
+EXPERTS = {
+    "Qwen3Moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    "Mixtral": {"num_local_experts": 4},
+}
+
+
+@pytest.mark.parametrize("kind", [*EXPERTS, "Qwen2.5-VL", "Gemma3"])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_names_and_parts_are_those_of_a_checkpoint_where_models_compute_with_others(kind, loaded, tmp_path):
+    import transformers
+    from safetensors.torch import load_file
+
+    if kind in EXPERTS:
+        config = getattr(transformers, f"{kind}Config")(**SHAPE, **EXPERTS[kind])
+        model = getattr(transformers, f"{kind}ForCausalLM")(config)
+    else:
+        model, _ = make_seeing(kind)
+    model.save_pretrained(tmp_path)
+    saved = load_file(tmp_path / "model.safetensors")
+    assert saved.keys() != dict(model.named_parameters()).keys()
+    found = dict(policy_weights(type(model).from_pretrained(tmp_path) if loaded else model))
+    assert found.keys() == saved.keys()
+    assert all(torch.equal(found[name], weight) for name, weight in saved.items())
 
 
 ADAPTERS = {

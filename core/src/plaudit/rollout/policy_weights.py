@@ -16,14 +16,13 @@ def policy_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield (name, weight) of each distinct parameter; adapters are merged into the weights that they adapt.
 
     `model`: a causal language model, perhaps inside a PEFT wrapper, unwrapped from DDP. A tied weight comes once. The
-    policy is not touched: a merged layer is a copy, one at a time, so that nothing drifts however often this is done.
+    policy is not touched: a merged layer is a copy, so that nothing drifts however often this is done. The copies come
+    one at a time, but all together where transformers stores weights in other parts than it computes with (experts).
     The tensors may share memory with the policy; copy what must outlive the next optimizer step.
     """
     adapted = hasattr(model, "peft_config") and hasattr(model, "get_base_model")
-    for name, weight in _adapted_weights(model) if adapted else _plain_weights(model):
-        for wrapper in _WRAPPERS:
-            name = name.replace(wrapper, "")
-        yield name, weight
+    found = _unwrapped(_adapted_weights(model) if adapted else _plain_weights(model))
+    yield from _as_stored(model.get_base_model() if adapted else model, found)
 
 
 def moved_since(model: Any, versions: tuple[int, ...] | None) -> tuple[bool, tuple[int, ...]]:
@@ -33,6 +32,34 @@ def moved_since(model: Any, versions: tuple[int, ...] | None) -> tuple[bool, tup
     """
     now = tuple(parameter._version for parameter in model.parameters())
     return now != versions, now
+
+
+def _unwrapped(weights: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    for name, weight in weights:
+        for wrapper in _WRAPPERS:
+            name = name.replace(wrapper, "")
+        yield name, weight
+
+
+def _as_stored(model: Any, weights: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """The weights as `save_pretrained` writes them, which engines read: other names, for some models other parts."""
+    import torch
+    from transformers import PreTrainedModel
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightConverter, revert_weight_conversion
+
+    if not isinstance(model, PreTrainedModel):
+        yield from weights
+        return
+    changes = getattr(model, "_weight_conversions", None) or get_model_conversion_mapping(model, add_legacy=False)
+    if any(isinstance(change, WeightConverter) for change in changes):
+        yield from revert_weight_conversion(model, dict(weights)).items()
+        return
+    names = [name for name, _ in _unwrapped(model.named_parameters())] if changes else []
+    places = {name: torch.tensor(place) for place, name in enumerate(names)}
+    stored = {names[int(place)]: name for name, place in revert_weight_conversion(model, places).items()}
+    for name, weight in weights:
+        yield stored.get(name, name), weight
 
 
 def _plain_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
