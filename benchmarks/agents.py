@@ -127,9 +127,8 @@ def span(run: Callable[..., None], *arguments: Any, repeats: int) -> tuple[float
     return min(found), max(found)
 
 
-def sessions(count: int) -> dict[str, float]:
-    """`count` rollouts at once, each with two calls that share state, in local sandboxes."""
-    from plaudit.grpo import GRPOConfig, GRPOTrainer
+def coder() -> Any:
+    """An environment with Python in a local sandbox, whose calls are timed."""
     from plaudit_sandbox.tools import SandboxTools
 
     class Coder(SandboxTools):
@@ -146,10 +145,19 @@ def sessions(count: int) -> dict[str, float]:
             SPANS.append((began, time.monotonic()))
             return answer
 
-    def say(text: str, index: int) -> str:
-        codes = [f"x = {index} * 3", "print('answer', x)"]
-        turn = turns_of(text)
-        return call("python", code=codes[turn]) if turn < 2 else "done"
+    return Coder(timeout_s=120.0)
+
+
+def computes(text: str, index: int) -> str:
+    """Two calls that share state, then the end."""
+    codes = [f"x = {index} * 3", "print('answer', x)"]
+    turn = turns_of(text)
+    return call("python", code=codes[turn]) if turn < 2 else "done"
+
+
+def sessions(count: int) -> dict[str, float]:
+    """`count` rollouts at once, each with two calls that share state, in local sandboxes."""
+    from plaudit.grpo import GRPOConfig, GRPOTrainer
 
     right: list[bool] = []
 
@@ -162,9 +170,9 @@ def sessions(count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
             make_model(), check, settings(GRPOConfig, count, folder, max_completion_length=600),
-            processing_class=tokenizer, environment_factory=lambda: Coder(timeout_s=120.0),
+            processing_class=tokenizer, environment_factory=coder,
         )  # fmt: skip
-        trainer.source.collector.writer.generator = Script(tokenizer, say)
+        trainer.source.collector.writer.generator = Script(tokenizer, computes)
         trainer.train()
     latencies = sorted(end - begin for begin, end in SPANS)
     return {

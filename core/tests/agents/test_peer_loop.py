@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import pytest
 from datasets import Dataset
+from plaudit.rollout.protocol import Request, SamplingOptions
 from scripted import Keep, Script, call, make_model, make_tokenizer, turns_of
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -76,6 +77,32 @@ def settings(config, tmp_path, **more):
     )  # fmt: skip
 
 
+class PeerTurns:
+    """TRL's generation of one turn, by the script.
+
+    Its later rounds hold only the rollouts that go on; which they are is told by how they begin.
+    """
+
+    def __init__(self, tokenizer):
+        self.script = Script(tokenizer, play)
+        self.told: dict[int, tuple[int, ...]] = {}
+
+    def __call__(self, prompt_ids, images, fields, num_generations, has_tool_images=False):
+        places = self._places(prompt_ids) if self.told else list(range(len(prompt_ids)))
+        requests = [Request(place, tuple(ids)) for place, ids in zip(places, prompt_ids, strict=True)]
+        made = list(self.script.generate(requests, SamplingOptions(max_new_tokens=360)))
+        for request, one in zip(requests, made, strict=True):
+            self.told[request.index] = (*request.prompt_ids, *one.completion_ids)
+        return [list(one.completion_ids) for one in made], [list(one.logprobs) for one in made]
+
+    def _places(self, prompt_ids):
+        found = []
+        for ids in prompt_ids:
+            begins = (place for place, told in self.told.items() if tuple(ids[: len(told)]) == told)
+            found.append(next(place for place in begins if place not in found))
+        return found
+
+
 def peer(tmp_path, tokenizer, keep, **more):
     """TRL's trainer, its generation replaced by the script; what it collects."""
     from trl import GRPOConfig, GRPOTrainer
@@ -84,33 +111,7 @@ def peer(tmp_path, tokenizer, keep, **more):
         make_model(), [keep], settings(GRPOConfig, tmp_path, **more), Dataset.from_list(ROWS),
         processing_class=tokenizer, environment_factory=Game,
     )  # fmt: skip
-    script = Script(tokenizer, play)
-    # Its later rounds hold only the rollouts that go on; they are told apart by how they begin.
-    order = []
-
-    def one_turn(prompt_ids, images, fields, num_generations, has_tool_images=False):
-        from plaudit.rollout.protocol import Request, SamplingOptions
-
-        if not order:
-            order.extend(range(len(prompt_ids)))
-            indices = list(order)
-        else:
-            indices = trainer_rows(prompt_ids)
-        sampling = SamplingOptions(max_new_tokens=360)
-        made = list(script.generate([Request(i, tuple(p)) for i, p in zip(indices, prompt_ids, strict=True)], sampling))
-        told.update({i: (*p, *one.completion_ids) for i, p, one in zip(indices, prompt_ids, made, strict=True)})
-        return [list(one.completion_ids) for one in made], [list(one.logprobs) for one in made]
-
-    told: dict[int, tuple[int, ...]] = {}
-
-    def trainer_rows(prompt_ids):
-        found = []
-        for ids in prompt_ids:
-            mine = [i for i, ours in told.items() if i not in found and tuple(ids[: len(ours)]) == ours]
-            found.append(mine[0])
-        return found
-
-    trainer._generate_single_turn = one_turn
+    trainer._generate_single_turn = PeerTurns(tokenizer)
     generate, collected = trainer._generate, {}
 
     def noting(prompts):
