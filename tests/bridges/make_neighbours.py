@@ -47,7 +47,8 @@ def make(name: str) -> None:
     subprocess.run([*pip, *wanted["packages"], "pytest", "pytest-asyncio", "aiohttp"], check=True)
     if wanted.get("no_deps"):
         subprocess.run([*pip, "--no-deps", *wanted["no_deps"]], check=True)
-    subprocess.run([*pip, "-e", ROOT / "core", "-e", ROOT / "verifiers" / "plaudit-match"], check=True)
+    extras = f"[{','.join(wanted['extras'])}]" if wanted.get("extras") else ""
+    subprocess.run([*pip, "-e", f"{ROOT / 'core'}{extras}", "-e", ROOT / "verifiers" / "plaudit-match"], check=True)
     stamp.write_text(repr(wanted))
     print(f"{name}: {', '.join(wanted['packages'] + wanted.get('no_deps', []))}")
 

@@ -32,8 +32,8 @@ def test_neighbour(name):
         os.devnull,
         tests,
     ]
-    # `serving` lies beside the core's own tests of the bridges.
-    shared = HERE.parents[1] / "core" / "tests" / "bridges"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests.parent, shared)))}
+    # `serving` and `scripted` lie beside the core's own tests.
+    shared = [HERE.parents[1] / "core" / "tests" / name for name in ("bridges", "agents")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tests.parent, *shared)))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=env, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

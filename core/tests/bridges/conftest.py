@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# Helper modules of these tests lie beside them, which pytest's importlib mode does not look at.
-sys.path.insert(0, str(Path(__file__).parent))
+# Helper modules lie beside these tests and the agents', which pytest's importlib mode does not look at.
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "agents")]
 
 
 @pytest.fixture(scope="session")

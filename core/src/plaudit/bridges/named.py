@@ -52,12 +52,12 @@ def frozen(value: Any) -> Any:
         return ("mapping", tuple((name, frozen(one)) for name, one in sorted(value.items())))
     if isinstance(value, (list, tuple)):
         return ("list", tuple(frozen(one) for one in value))
-    return ("value", value)
+    return ("value", type(value), value)  # 1 and true are equal, and not the same option
 
 
 def thawed(kept: Any) -> Any:
     """What `frozen` was made from."""
-    kind, value = kept
+    kind, value = kept[0], kept[-1]
     if kind == "mapping":
         return {name: thawed(one) for name, one in value}
     return [thawed(one) for one in value] if kind == "list" else value
