@@ -90,6 +90,42 @@ async def test_a_request_without_response_is_answered_with_what_is_wrong():
         assert (answer.status, "no response" in await answer.text()) == (400, True)
 
 
+def output_of(*items):
+    return {"response": {"output": list(items)}, "answer": "4"}
+
+
+BATCH = {"query": ["ab"], "prompts": ["a"], "labels": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("app", "path", "body", "says"),
+    [
+        (openrlhf_app, "/", {**BATCH, "query": [3]}, "query holds 3; expected text"),
+        (openrlhf_app, "/", {**BATCH, "prompts": [None]}, "prompts holds None"),
+        (openrlhf_app, "/", {"queries": ["a"], "prompts": ["a"], "labels": [""]}, "query is None; expected a list"),
+        (openrlhf_app, "/", {**BATCH, "labels": [None]}, "abstain_score"),
+        (openrlhf_app, "/", [1], "expected a JSON object"),
+        (nemo_gym_app, "/verify", output_of("x"), "response.output holds 'x'"),
+        (nemo_gym_app, "/verify", output_of({"type": "message", "content": 4}), "content holds 4"),
+        (nemo_gym_app, "/verify", {**output_of(), "responses_create_params": "x"}, "responses_create_params is 'x'"),
+        (nemo_gym_app, "/aggregate_metrics", {}, "needs verify_responses"),
+        (nemo_gym_app, "/aggregate_metrics", {"verify_responses": [3]}, "verify_responses holds 3"),
+        (nemo_gym_app, "/aggregate_metrics", {"verify_responses": [{"reward": "x"}]}, "reward is 'x'"),
+    ],
+)
+async def test_a_wrong_request_is_a_400_that_names_what_is_wrong(app, path, body, says):
+    more = {"abstain_score": None} if app is openrlhf_app else {}
+    async with client_of(app(reward_specs([same]), WebLimits(), **more)) as client:
+        answer = await client.post(path, json=body)
+        assert (answer.status, says in await answer.text()) == (400, True)
+
+
+async def test_a_reward_that_failed_is_a_500():
+    async with client_of(openrlhf_app(reward_specs([broken]), WebLimits(), abstain_score=None)) as client:
+        answer = await client.post("/", json=BATCH)
+        assert (answer.status, "RuntimeError" in await answer.text()) == (500, True)
+
+
 def events_of(text):
     blocks = [block.split("\n") for block in text.strip().split("\n\n")]
     return {block[0].removeprefix("event: "): block[1].removeprefix("data: ") for block in blocks}

@@ -1,123 +1,19 @@
-"""Rewards in TRL: the function by itself, in TRL's own trainer, and `engine = "trl"` in a run file."""
+"""`engine = "trl"` in a run file: what it trains and what it refuses."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import pickle
-import threading
 from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 from plaudit import UsageError, verifier
-from plaudit.bridges.trl import group_size, reward_func
 from plaudit.cli import main
-
-
-def ask(function, completions, **columns):
-    prompts = columns.pop("prompts", ["p"] * len(completions))
-    return asyncio.run(function(prompts=prompts, completions=completions, **columns))
 
 
 @verifier
 def same(completion, reference):
-    from plaudit import Verdict
-
-    if completion == "?":
-        return Verdict.abstain("cannot say")
-    return Verdict(float(completion == reference), extracted=completion)
-
-
-ALL_HERE = threading.Barrier(4, timeout=20)
-
-
-def together(completions, **columns):
-    """Scores only when three others are scoring as well."""
-    ALL_HERE.wait()
-    return [1.0] * len(completions)
-
-
-def failing(completions, **columns):
-    raise RuntimeError("broken")
-
-
-def test_scores_are_those_of_the_reward():
-    found = ask(reward_func(same), ["a", "b", "?"], answer=["a", "a", "a"])
-    assert found == [1.0, 0.0, None]
-
-
-def test_a_failed_reward_abstains():
-    assert ask(reward_func(failing), ["a", "b"]) == [None, None]
-
-
-def test_what_is_logged_reaches_trl():
-    columns, metrics = {}, {}
-    ask(reward_func(same), ["a", "b"], answer=["a", "a"], log_extra=columns.__setitem__, log_metric=metrics.__setitem__)
-    assert columns["same/extracted"] == ["a", "b"]
-
-
-def test_several_wait_at_one_time():
-    async def all_of(functions):
-        calls = [function(prompts=["p"] * 2, completions=["a", "b"]) for function in functions]
-        return await asyncio.gather(*calls)
-
-    functions = [reward_func(together, name=f"reward{number}") for number in range(4)]
-    assert asyncio.run(all_of(functions)) == [[1.0, 1.0]] * 4
-
-
-@pytest.mark.parametrize(
-    ("prompts", "size"),
-    [(["a", "a", "b", "b"], 2), (["a"] * 4, 4), (["a", "b"], 1), (["a", "a", "b"], 1), (["a", "a", "b", "c"], 1)],
-)
-def test_groups_are_read_from_the_prompts(prompts, size):
-    assert group_size(prompts) == size
-
-
-def test_it_pickles_as_its_name():
-    function = pickle.loads(pickle.dumps(reward_func("format", name="shape")))
-    assert function.__name__ == "shape"
-
-
-def test_an_unknown_name_is_an_error():
-    from plaudit.errors import PluginError
-
-    with pytest.raises(PluginError, match="no reward"):
-        reward_func("no_such_reward_here")
-
-
-@pytest.mark.peer
-def test_it_runs_in_trls_trainer(tmp_path, model_folder):
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
-    def length(completions, **columns):
-        return [float(len(text)) for text in completions]
-
-    ours = reward_func(same, name="ours")
-    trainer = GRPOTrainer(
-        model=str(model_folder),
-        reward_funcs=[ours, length],
-        args=GRPOConfig(
-            output_dir=str(tmp_path),
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            num_generations=4,
-            per_device_train_batch_size=4,
-            max_completion_length=4,
-            max_steps=1,
-            logging_steps=1,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-        ),
-        train_dataset=Dataset.from_list([{"prompt": "a", "answer": "b"}] * 4),
-    )
-    trainer.train()
-    logs = trainer.state.log_history[0]
-    assert logs["rewards/ours/mean"] == 0.0
-    assert logs["rewards/length/mean"] > 0
+    return completion == reference
 
 
 RUN = """

@@ -10,9 +10,8 @@ from plaudit.errors import UsageError
 from plaudit.scoring.spec import RewardSpec
 from plaudit.scoring.web import WebLimits, json_object, web_app
 
-from .named import reference_columns
-from .openrlhf import answer, completion_of
-from .standalone import Judged, StandaloneReward
+from .openrlhf import answer, asked_of
+from .standalone import Failed, Judged, StandaloneReward
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -21,7 +20,10 @@ NOT_COLUMNS = ("responses_create_params", "response", "agent_ref")
 
 
 def openrlhf_app(specs: Sequence[RewardSpec], limits: WebLimits, *, abstain_score: float | None) -> web.Application:
-    """POST {query, prompts, labels} to / (the first reward) or /NAME; answers {rewards, scores, extra_logs}."""
+    """POST {query, prompts, labels} to / (the first reward) or /NAME; answers {rewards, scores, extra_logs}.
+
+    400: the request is wrong, or a reward abstains and there is no abstain_score. 500: a reward failed.
+    """
     from aiohttp import web
 
     rewards = _rewards(specs)
@@ -29,14 +31,12 @@ def openrlhf_app(specs: Sequence[RewardSpec], limits: WebLimits, *, abstain_scor
     async def score(request: web.Request) -> web.Response:
         function = _chosen(request, rewards)
         body = await json_object(request)
-        parts = [_texts(body, name) for name in ("query", "prompts", "labels")]
-        if len({len(part) for part in parts}) > 1:
-            raise UsageError(f"query, prompts and labels have {', '.join(str(len(part)) for part in parts)} entries")
-        calls = [
-            function.judge(completion_of(query, prompt), reference_columns(label), prompt=prompt)
-            for query, prompt, label in zip(*parts, strict=True)
-        ]
-        return web.json_response(answer(function, await asyncio.gather(*calls), abstain_score))
+        asked = asked_of({name: body.get(name) for name in ("query", "prompts", "labels")})
+        found = await asyncio.gather(*(function.judge(one.completion, one.columns, prompt=one.prompt) for one in asked))
+        try:
+            return web.json_response(answer(function, found, abstain_score))
+        except Failed as error:
+            raise web.HTTPInternalServerError(text=str(error)) from error
 
     app = _app(limits, rewards)
     app.router.add_post("/", score)
@@ -92,8 +92,8 @@ def response_text(body: Mapping[str, Any]) -> str:
     if not isinstance(response, Mapping) or not isinstance(response.get("output"), list):
         raise UsageError("the request has no response with an output list, as the OpenAI Responses API gives it")
     texts = [
-        part.get("text", "")
-        for item in response["output"]
+        part.get("text") or ""
+        for item in _mappings(response["output"], "response.output")
         if item.get("type") == "message" and item.get("role", "assistant") == "assistant"
         for part in _parts(item.get("content"))
     ]
@@ -101,13 +101,19 @@ def response_text(body: Mapping[str, Any]) -> str:
 
 
 def prompt_of(body: Mapping[str, Any]) -> Any:
-    """The input of the request: text, or messages."""
-    return (body.get("responses_create_params") or {}).get("input") or ""
+    """The input of the request: text, or messages. Raises UsageError where it stands in no object."""
+    asked = body.get("responses_create_params") or {}
+    if not isinstance(asked, Mapping):
+        raise UsageError(f"responses_create_params is {asked!r:.60}; expected an object")
+    return asked.get("input") or ""
 
 
 def aggregate_metrics(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The mean reward over the responses that are not masked, and how many those are."""
-    kept = [float(one.get("reward", 0.0)) for one in responses if not one.get("mask_sample")]
+    """The mean reward over the responses that are not masked, and how many those are.
+
+    Raises UsageError on a response without a number for its reward.
+    """
+    kept = [_reward(one) for one in _mappings(responses, "verify_responses") if not one.get("mask_sample")]
     metrics = {"mean/reward": sum(kept) / len(kept)} if kept else {}
     return {
         "agent_metrics": {**metrics, "count": len(responses), "masked": len(responses) - len(kept)},
@@ -142,14 +148,21 @@ def _nested(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _parts(content: Any) -> list[Mapping[str, Any]]:
     if isinstance(content, str):
         return [{"text": content}]
-    return [part for part in content or [] if isinstance(part, Mapping)]
+    return _mappings(content or [], "a message's content")
 
 
-def _texts(body: Mapping[str, Any], name: str) -> list[Any]:
-    found = body.get(name)
-    if not isinstance(found, list):
-        raise UsageError(f"the request's {name!r} is {found!r:.60}; expected a list")
-    return found
+def _mappings(found: Any, what: str) -> list[Mapping[str, Any]]:
+    wrong = [one for one in found if not isinstance(one, Mapping)] if isinstance(found, (list, tuple)) else [found]
+    if wrong:
+        raise UsageError(f"{what} holds {wrong[0]!r:.60}; expected a list of objects")
+    return list(found)
+
+
+def _reward(response: Mapping[str, Any]) -> float:
+    found = response.get("reward")
+    if not isinstance(found, (int, float)):
+        raise UsageError(f"a response's reward is {found!r:.60}; expected a number, or mask_sample")
+    return float(found)
 
 
 def _weight(spec: RewardSpec) -> float:
@@ -159,7 +172,10 @@ def _weight(spec: RewardSpec) -> float:
 
 
 def _rewards(specs: Sequence[RewardSpec]) -> dict[str, StandaloneReward]:
-    return {spec.name: StandaloneReward(spec) for spec in specs}
+    found = {spec.name: StandaloneReward(spec) for spec in specs}
+    for function in found.values():
+        function.check_alone()
+    return found
 
 
 def _chosen(request: web.Request, rewards: Mapping[str, StandaloneReward]) -> StandaloneReward:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .named import by_name, reference_columns, standalone
+# Not relative: verl may load this file by its path, outside of the package.
+from plaudit.bridges.named import by_name, reference_columns, standalone
 
 
 async def compute_score(
@@ -25,15 +26,17 @@ async def compute_score(
     reward: Any,
     options: Mapping[str, Any] | None = None,
     abstain_score: float | None = None,
+    policy: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """The score of one answer, with the same keys for every row: score, acc, scored, extracted.
 
-    reward: a name or anything that `load_reward` takes. `extra_info` and what else verl passes are the row's columns,
-    beside `data_source`; the reference is `ground_truth`. abstain_score: what verl is told where the reward has no
-    score (`scored` is then 0.0), since verl cannot leave a row out. Raises Abstained there without it.
+    reward: a name or anything that `load_reward` takes; `policy`: fields of RewardSpec, such as timeout_s. `extra_info`
+    and what else verl passes are the row's columns, beside `data_source`; the reference is `ground_truth`.
+    abstain_score: what verl is told where the reward has no score (`scored` is then 0.0), since verl cannot leave a row
+    out. Raises Abstained there without it.
     """
-    function = standalone(reward, options)
+    function = standalone(reward, options, **(policy or {}))
     columns = reference_columns(ground_truth, {**(extra_info or {}), **more, "data_source": data_source})
     judged = await function.judge(solution_str, columns, prompt=columns.pop("prompt", ""))
     score = judged.number(function.name, abstain_score)
@@ -46,18 +49,19 @@ async def compute_score(
 
 
 def score_function(
-    reward: Any, *, options: Mapping[str, Any] | None = None, abstain_score: float | None = None
+    reward: Any, *, options: Mapping[str, Any] | None = None, abstain_score: float | None = None, **policy: Any
 ) -> Callable[..., Any]:
     """`compute_score` with its reward chosen: for a file of your own that verl loads. Raises as `load_reward` does."""
-    name = standalone(reward, options).name
+    function = standalone(reward, options, **policy)
+    function.check_alone()
 
     async def scored(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> dict[str, Any]:
-        chosen = {"reward": reward, "options": options, "abstain_score": abstain_score}
+        chosen = {"reward": reward, "options": options, "abstain_score": abstain_score, "policy": policy}
         return await compute_score(data_source, solution_str, ground_truth, extra_info, **{**more, **chosen})
 
-    scored.__name__ = scored.__qualname__ = name
+    scored.__name__ = scored.__qualname__ = function.name
     return scored
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from plaudit.bridges.trl import ExtraColumns, kept_scores
 from plaudit.scoring.awaiting import table_of
 from plaudit.scoring.scorer import Scorer
 from plaudit.scoring.spec import RewardSpec
@@ -28,7 +29,7 @@ class SharedScoring:
         self._config = config
         self._trainer: Any = None
         self._batch: tuple[Any, asyncio.Task[ScoreTable]] | None = None
-        self._columns: dict[str, None] = {}
+        self._shown = ExtraColumns()
 
     def attach(self, trainer: Any) -> None:
         """The trainer whose batches are scored."""
@@ -73,10 +74,7 @@ class SharedScoring:
         self._trainer.reward_weights = torch.tensor(table.weights, dtype=torch.float32)
 
     def _log(self, table: ScoreTable, count: int, log_extra: Any, log_metric: Any) -> None:
-        # TRL keeps a column that was not given again, so that its old values would stand beside new rows.
-        self._columns |= dict.fromkeys(table.columns)
-        for name in self._columns if log_extra is not None else ():
-            log_extra(name, cells(table.columns.get(name, [None] * count)))
+        self._shown.log(table.columns, count, log_extra)
         for name, value in {**table.metrics, **table.runtime}.items() if log_metric is not None else ():
             log_metric(name, value)
 
@@ -92,7 +90,7 @@ class SharedReward:
     async def __call__(self, completions: Sequence[Any], **given: Any) -> list[float | None]:
         """One score a completion; None where there is none, and for all of a group that a failure dropped."""
         table = await self._scoring.table(completions, given)
-        return [None if row in table.dropped else scores[self._place] for row, scores in enumerate(table.scores)]
+        return kept_scores(table, self._place)
 
 
 NOT_COLUMNS = ("prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments", ROW)
@@ -121,10 +119,3 @@ def rollouts_of(completions: Sequence[Any], given: Mapping[str, Any]) -> list[Ro
 
 def _gave_up(seat: Seat | None) -> bool:
     return seat is not None and seat.gave_up is not None
-
-
-def cells(values: Sequence[Any]) -> list[Any]:
-    """A column that a table of one type can hold: numbers, or texts."""
-    if all(value is None or isinstance(value, (bool, int, float)) for value in values):
-        return [None if value is None else float(value) for value in values]
-    return [None if value is None else str(value) for value in values]
