@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+
+# Helper modules of these tests lie beside them, which pytest's importlib mode does not look at.
+sys.path.insert(0, str(Path(__file__).parent))
 
 SHAPE = {
     "vocab_size": 40,

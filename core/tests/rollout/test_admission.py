@@ -105,14 +105,3 @@ def test_ranks_in_step_run_the_same_number_of_forwards(tiny_model, requests_of, 
     alone = TransformersGenerator(model).generate(requests_of(PROMPTS[:3]), sampling)
     assert done == {g.index: g.completion_ids for g in alone}
     assert len(list(TransformersGenerator(model, in_step=Rank(4)).generate([], sampling))) == 0
-
-
-@pytest.mark.parametrize("variant", ["qwen2", "gemma3_sliding", "llama"])
-def test_a_static_cache_writes_the_same(tiny_model, requests_of, variant):
-    model, sampling = tiny_model(variant), SamplingOptions(max_new_tokens=20, temperature=0)
-    plain, static = (
-        {g.index: g.completion_ids for g in TransformersGenerator(model, cache_implementation=name).generate(
-            requests_of(PROMPTS), sampling)}
-        for name in ("dynamic", "static")
-    )  # fmt: skip
-    assert static == plain

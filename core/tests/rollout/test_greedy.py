@@ -3,27 +3,12 @@
 from dataclasses import replace
 
 import pytest
-import torch
+from beside_generate import GREEDY, PROMPTS, ours, reference
 from plaudit.rollout.folding import covered
 from plaudit.rollout.protocol import SamplingOptions
 from plaudit.rollout.transformers_generator import TransformersGenerator
 
-GREEDY = SamplingOptions(max_new_tokens=24, temperature=0)
-# Lengths on both sides of the sliding windows; two prompts come twice.
-PROMPTS = [(5, 9, 3), (7,), (5, 9, 3), (4, 8, 15, 16, 23, 4, 8, 15, 16, 23, 11, 30), (7,), (31, 2, 19, 6, 6, 12, 3)]
 FUSED = {"qwen2", "qwen2_sliding", "qwen3", "qwen3_sliding", "llama", "llama_biased", "llama3_rotary", "smollm2"}
-
-
-def reference(model, prompt, **options):
-    """Completion ids by transformers, one prompt at a time, hence without padding."""
-    ids = torch.tensor([prompt])
-    written = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, **options)
-    return tuple(written[0, len(prompt) :].tolist())
-
-
-def ours(model, requests, sampling=GREEDY, tokenizer=None):
-    generated = TransformersGenerator(model, tokenizer).generate(requests, sampling)
-    return {done.index: done for done in generated}
 
 
 def test_greedy_is_that_of_generate(tiny_model, variant, requests_of):

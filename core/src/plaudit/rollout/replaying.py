@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError
 from .caches import base_of, why_not_static
 from .static_decoder import Step, forward_step
 
@@ -15,6 +17,30 @@ if TYPE_CHECKING:
 DATA_DEPENDENT = ("dynamic", "longrope")  # rotary angles that change with the longest row
 WORTH_TOKENS = 64  # completions that may come to fewer are written before captures have paid
 _log = logging.getLogger("plaudit.rollout")
+
+
+def check_compiling(cache: str | None, device: Any) -> None:
+    """Raise UsageError on what excludes a compiled decode step, whatever the model. `cache`: see `CACHES`."""
+    if cache not in (None, "static"):
+        raise UsageError(
+            f"compile_decoding needs static shapes, and cache_implementation is {cache!r}; set 'static' or leave it out"
+        )
+    import torch
+    from torch._inductor import config
+
+    compilers = [name for name in config.cpp.cxx if name]
+    if torch.device(device).type == "cpu" and not any(map(which, compilers)):
+        raise UsageError(
+            f"compile_decoding needs a C++ compiler, and there is no {' or '.join(compilers)}; install one (CXX names "
+            "another), or leave compile_decoding off"
+        )
+
+
+def refuse_compiling(model: Any, cache: str | None) -> None:
+    """Raise UsageError if the model's decode step cannot be compiled, saying why."""
+    check_compiling(cache, model.device)
+    if (reason := why_not_replayed(model)) is not None:
+        raise UsageError(f"compile_decoding does not fit {type(base_of(model)).__name__}: {reason}")
 
 
 def why_not_replayed(model: Any) -> str | None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .admission import WaitingList, cache_tokens_in_memory
-from .caches import base_of, growing_cache, quantized_cache, refuse_cache
+from .caches import growing_cache, quantized_cache, refuse_cache
 from .cohort import Cohort
 from .decoders import Decoder, ModuleDecoder
 from .folding import covered
 from .fused_decoder import FusedDecoder
 from .options import ExtraOptions, resolve
 from .protocol import Generated, Request, SamplingOptions
-from .replaying import compiled_step, cuda_graph, graphs_pay, why_not_replayed
+from .replaying import compiled_step, cuda_graph, graphs_pay, refuse_compiling
 from .sampling import Noise, TokenChooser
 from .static_decoder import StaticDecoder, forward_step
 from .stopping import StopRule, end_tokens
@@ -51,7 +51,13 @@ class TransformersGenerator:
         this rank still decodes and says whether any rank does; where only others do, the forward's output is unused.
         """
         if compile_decoding:
-            cache_implementation = _static_and_compiled(model, cache_implementation, in_step)
+            refuse_compiling(model, cache_implementation)
+            cache_implementation = "static"
+            if in_step is not None:
+                raise UsageError(
+                    "compile_decoding cannot decode in step with other ranks; leave it off, or let each rank have all "
+                    "weights (ds3_gather_for_generation)"
+                )
         refuse_cache(model, cache_implementation)
         self._model = model
         self._tokenizer = tokenizer
@@ -181,19 +187,6 @@ def _constraint(
 
     refuse_with_structured(extra)
     return Constraint(sampling.structured, tokenizer, end_ids, model.config.get_text_config().vocab_size)
-
-
-def _static_and_compiled(model: Any, name: str | None, in_step: Any) -> str:
-    """The cache of a compiled decode step. Raises UsageError on what excludes compiling."""
-    if name not in (None, "static"):
-        raise UsageError(
-            f"compile_decoding needs static shapes, and cache_implementation is {name!r}; set 'static' or leave it out"
-        )
-    if in_step is not None:
-        raise UsageError("compile_decoding cannot decode in step with other ranks; set compile_decoding=False")
-    if (reason := why_not_replayed(model)) is not None:
-        raise UsageError(f"compile_decoding does not fit {type(base_of(model)).__name__}: {reason}")
-    return "static"
 
 
 def _idle_forward(model: Any) -> None:

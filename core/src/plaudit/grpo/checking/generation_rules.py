@@ -18,7 +18,12 @@ def dynamic_sampling_is_in_step(config: Any) -> str | None:
 def one_engine_generates(config: Any) -> str | None:
     if not config.use_vllm:
         return None
-    fields = ("use_transformers_continuous_batching", "cache_implementation", "max_cache_tokens")
+    fields = (
+        "use_transformers_continuous_batching",
+        "cache_implementation",
+        "compile_decoding",
+        "max_cache_tokens",
+    )
     asked = [f"{name}={getattr(config, name)!r}" for name in fields if getattr(config, name)]
     return f"use_vllm is on, so {', '.join(asked)} would be ignored; unset one of them." if asked else None
 

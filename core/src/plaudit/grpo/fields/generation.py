@@ -97,6 +97,11 @@ class GenerationFields:
     cache_implementation: str | None = option(
         None, "Key-value cache that transformers generates with: dynamic, static or quantized; None = the fastest."
     )
+    compile_decoding: bool = option(
+        False,
+        "Compile the step of the built-in generator, on a static cache. The first batch waits for the compiler, a "
+        "minute or more; each step after it costs less.",
+    )
     use_transformers_continuous_batching: bool = option(False, "Generate with transformers' continuous batching.")
     transformers_continuous_batching_config: dict[str, Any] | str | None = option(
         None, "Settings of continuous batching, as a dict or JSON; max_memory_percent is 0.5 unless set."

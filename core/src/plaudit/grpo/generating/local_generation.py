@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...rollout.caches import CACHES, check_quanto
 from ...rollout.continuous_batching import ContinuousBatchingGenerator, engine_options, refuse_options
 from ...rollout.grammar import check_installed, refuse_with_structured
-from ...rollout.options import resolve
+from ...rollout.options import ExtraOptions, resolve
 from ...rollout.protocol import Generator, SamplingOptions
+from ...rollout.replaying import check_compiling
 from ...rollout.transformers_generator import TransformersGenerator
 from ..checking.checks import ConfigError
 
@@ -28,6 +30,7 @@ def build_transformers_generator(
         tokenizer,
         max_cache_tokens=args.max_cache_tokens,
         cache_implementation=args.cache_implementation,
+        compile_decoding=args.compile_decoding,
         in_step=in_step,
     )
 
@@ -35,36 +38,48 @@ def build_transformers_generator(
 def check_transformers_sampling(args: Any, sampling: SamplingOptions) -> None:
     """Raise ConfigError or UsageError on options that the chosen generator does not have, or that exclude others."""
     resolved, extra = resolve(sampling)
+    _check_cache(args)
     if args.use_transformers_continuous_batching:
         engine_options(args.transformers_continuous_batching_config or {})
         refuse_options(resolved, extra)
-        _check_correction(args, resolved)
+        _check_correction(args, resolved, extra, "continuous batching")
     elif args.transformers_continuous_batching_config is not None:
         raise ConfigError(
             "transformers_continuous_batching_config is set, but use_transformers_continuous_batching is off; set "
             "it, or leave the settings out"
         )
+    if args.cache_implementation == "quantized":
+        _check_correction(args, resolved, extra, "cache_implementation='quantized'")
     if resolved.structured is not None:
         check_installed()
         refuse_with_structured(extra)
-    _check_cache(args)
-
-
-def _check_correction(args: Any, sampling: SamplingOptions) -> None:
-    if args.vllm_importance_sampling_correction and sampling.truncated:
-        raise ConfigError(
-            "continuous batching reports log-probs over the tokens that top_k and top_p leave, with which the policy's "
-            "cannot be compared; set vllm_importance_sampling_correction=False, or leave top_k and top_p off"
-        )
 
 
 def _check_cache(args: Any) -> None:
     name = args.cache_implementation
-    if name is None:
-        return
-    if args.use_transformers_continuous_batching:
-        raise ConfigError(f"cache_implementation is {name!r}, but continuous batching has a cache of its own; unset it")
-    if name not in CACHES:
+    fields = ("cache_implementation", "compile_decoding", "max_cache_tokens")
+    asked = [f"{field}={value!r}" for field in fields if (value := getattr(args, field))]
+    if args.use_transformers_continuous_batching and asked:
+        raise ConfigError(
+            f"{', '.join(asked)} would be ignored, for continuous batching has a cache of its own; unset one of them"
+        )
+    if name is not None and name not in CACHES:
         raise ConfigError(f"cache_implementation is {name!r}; it must be one of {', '.join(CACHES)}, or None")
+    if args.compile_decoding:
+        check_compiling(name, args.device)
     if name == "quantized":
         check_quanto()
+
+
+def _check_correction(args: Any, sampling: SamplingOptions, extra: ExtraOptions, engine: str) -> None:
+    """Raise ConfigError where the sampler's log-probs are of another distribution than the policy's."""
+    if not args.vllm_importance_sampling_correction:
+        return
+    plain = replace(extra, do_sample=True, eos_token_id=None)
+    reshaped = sampling.truncated or sampling.repetition_penalty != 1 or plain != ExtraOptions()
+    if reshaped or sampling.temperature != args.temperature:
+        raise ConfigError(
+            f"with {engine} the sampler's log-probs are compared with the policy's, which are over all tokens at "
+            "`temperature`; set vllm_importance_sampling_correction=False, or leave out what changes them: top_k, "
+            "top_p, min_p, penalties, structured output, and a temperature in generation_kwargs"
+        )
