@@ -49,8 +49,9 @@ def running(run_folder):
     process.wait()
 
 
-def test_first_ctrl_c_saves_and_the_run_resumes_where_it_was(running, run_folder):
-    running.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_saves_and_the_run_resumes_where_it_was(running, run_folder, number):
+    running.send_signal(number)
     code, output = finish(running)
     (checkpoint,) = (run_folder / "run").glob("checkpoint-*")
     step = int(checkpoint.name.split("-")[1])

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-LIMIT_S = 240
+LIMIT_S = 600
+pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 SWEEP = """
 run = "run.toml"
 output_dir = "swept"
@@ -20,7 +22,7 @@ grid = true
 parallel = 2
 clones = 1
 [params."config.max_steps"]
-choices = [3, 150]
+choices = [3, 60]
 """
 
 
@@ -32,12 +34,18 @@ def sweep(run_folder):
     (run_folder / "sweep.toml").write_text(SWEEP)
     started = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
+    def start(*arguments: str, **more: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "plaudit", "sweep", "sweep.toml", *arguments]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         started.append(
             subprocess.Popen(
-                command, cwd=run_folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                command,
+                cwd=run_folder,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                **more,
             )
         )
         return started[-1]
@@ -48,6 +56,12 @@ def sweep(run_folder):
             process.kill()
         process.communicate()
     end_runs(run_folder / "swept")
+
+
+def writers(folder: Path) -> list[Any]:
+    from plaudit.run.sweep.processes import writers_to
+
+    return writers_to(folder)
 
 
 def end_runs(folder: Path) -> None:
@@ -88,7 +102,7 @@ def test_a_killed_sweep_goes_on(sweep, run_folder):
     again = sweep("--resume")
     output, _ = again.communicate(timeout=LIMIT_S)
     assert again.returncode == 0, output
-    assert "resumed: 1 of 2 trials have ended\ntrial 1 goes on: max_steps 150\n" in output
+    assert "resumed: 1 of 2 trials have ended\ntrial 1 goes on: max_steps 60\n" in output
     after = trials_of(run_folder)
     assert [one["status"] for one in after] == ["finished"] * 3
     assert [one["params"] for one in after[:2]] == [one["params"] for one in before]
@@ -99,7 +113,7 @@ def test_a_killed_sweep_goes_on(sweep, run_folder):
     # From a checkpoint: what it prints begins with a later step.
     resumed = (swept / "trial-1" / "log.txt").read_text()
     assert "saving a checkpoint" in resumed
-    assert resumed.count("step 1/150") == 1
+    assert resumed.count("step 1/60") == 1
     assert (swept / "sweep.png").stat().st_size > 10_000
     refused = sweep()
     assert "holds a sweep already" in refused.communicate(timeout=LIMIT_S)[0]
@@ -110,13 +124,24 @@ def checkpoints(folder, number):
     return list((folder / f"trial-{number}").glob("checkpoint-*"))
 
 
+def in_the_background() -> None:
+    """A shell starts what it puts in the background without Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @pytest.mark.slow
-def test_ctrl_c_says_how_to_go_on(sweep, run_folder):
-    process = sweep()
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(signal.SIGINT, {}), (signal.SIGINT, {"preexec_fn": in_the_background}), (signal.SIGTERM, {})],
+    ids=["ctrl-c", "background", "terminated"],
+)
+def test_a_sweep_that_is_ended_ends_its_trials_and_says_how_to_go_on(sweep, run_folder, number, more):
+    process = sweep(**more)
     wait_until(lambda: checkpoints(run_folder / "swept", 1), process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, output
     assert "stopped; continue with: plaudit sweep sweep.toml --resume" in output
     assert "Traceback" not in output
     assert {one["status"] for one in trials_of(run_folder)} <= {"interrupted", "finished"}
+    assert not any(writers(run_folder / "swept" / f"trial-{trial}") for trial in range(2))

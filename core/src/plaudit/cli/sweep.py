@@ -23,6 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the sweep; print the table and say where the best run is."""
     from plaudit.cli._table import print_table
     from plaudit.cli.train import require_packages
+    from plaudit.run.signals import terminated_as_interrupt
     from plaudit.run.sweep.checking import check_run_file
     from plaudit.run.sweep.keeping import sweep_folder
     from plaudit.run.sweep.runner import Sweep
@@ -40,9 +41,10 @@ def run(args: argparse.Namespace) -> int:
             file, search, lambda text: print(text, flush=True), lambda trials: draw_sweep(file, trials, picture)
         )
         try:
-            if args.resume:
-                sweep.restore()
-            trials = sweep.run()
+            with terminated_as_interrupt():
+                if args.resume:
+                    sweep.restore()
+                trials = sweep.run()
         except KeyboardInterrupt:
             print(f"stopped; continue with: plaudit sweep {args.sweep_file} --resume", flush=True)
             raise

@@ -8,13 +8,12 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from plaudit.errors import UsageError
+from plaudit.run.signals import terminated_as_interrupt
 
 if TYPE_CHECKING:
     from plaudit.run.vllm_command import ServerCommand
@@ -32,7 +31,7 @@ def run_servers(commands: Sequence[ServerCommand]) -> int:
         _check_port(command.url)
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        with _terminated_as_interrupt():
+        with terminated_as_interrupt():
             for command in commands:
                 # In a group of its own, so that Ctrl-C reaches this process alone and its workers end with it.
                 processes.append(
@@ -78,21 +77,6 @@ def _check_port(url: str) -> None:
         probe.settimeout(TICK_S)
         if probe.connect_ex((parts.hostname or "", parts.port or 0)) == 0:
             raise UsageError(f"something listens at {url} already; choose another --port, or stop it")
-
-
-@contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the servers as Ctrl-C does, which also counts where a shell started this in the background."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -21,17 +21,18 @@ def assignment_of(folder: Path) -> str:
 
 def end_left_over(folder: Path) -> None:
     """Ctrl-C to whatever still writes to a trial's folder, and time to save a checkpoint; kill it if it takes long."""
-    for process in _writers(folder):
+    for process in writers_to(folder):
         _signal(process, signal.SIGINT)
     give_up = time.monotonic() + STOP_S
-    while left := _writers(folder):
+    while left := writers_to(folder):
         if time.monotonic() > give_up:
             for process in left:
                 _signal(process, signal.SIGKILL)
         time.sleep(0.1)
 
 
-def _writers(folder: Path) -> list[Any]:
+def writers_to(folder: Path) -> list[Any]:
+    """The processes that write to a trial's folder."""
     import psutil
 
     wanted = assignment_of(folder)
