@@ -35,6 +35,20 @@ class ScaledHead(nn.Linear):
         return super().forward(hidden) * self.scales
 
 
+def in_float64(model):
+    """The model in float64, and its norms too, which transformers computes in float32 whatever their input."""
+    for module in model.modules():
+        name = type(module).__name__
+        if name.endswith("RMSNorm"):
+            eps = module.eps if hasattr(module, "eps") else module.variance_epsilon
+            module.forward = exact_norm(module, eps, 1.0 if name.startswith("Gemma") else 0.0)
+    return model.double()
+
+
+def exact_norm(module, eps, offset):
+    return lambda x: (offset + module.weight) * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
 def untied():
     return make_model(dtype=torch.float64, tied=False)
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 import torch
+from heads import in_float64
 from plaudit.grpo import logprobs
 from plaudit.grpo.batch import Experience, collate
 from plaudit.grpo.forward import packing
@@ -54,20 +55,6 @@ def build(family, **more):
     torch.manual_seed(0)
     config = getattr(transformers, "Gemma3TextConfig" if family == "Gemma3" else f"{family}Config")
     return getattr(transformers, f"{family}ForCausalLM")(config(**{**SIZES, **more}))
-
-
-def in_float64(model):
-    """The model in float64, and its norms too, which transformers computes in float32 whatever their input."""
-    for module in model.modules():
-        name = type(module).__name__
-        if name.endswith("RMSNorm"):
-            eps = module.eps if hasattr(module, "eps") else module.variance_epsilon
-            module.forward = exact_norm(module, eps, 1.0 if name.startswith("Gemma") else 0.0)
-    return model.double()
-
-
-def exact_norm(module, eps, offset):
-    return lambda x: (offset + module.weight) * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
 
 
 def tokens(rng, count):
