@@ -1,4 +1,7 @@
-"""Stand-in servers on loopback, and generators that talk to them."""
+"""Stand-in servers on loopback, and generators that talk to them.
+
+The folder is not named vllm: its parent is on sys.path, where it would be taken for the package.
+"""
 
 from __future__ import annotations
 
