@@ -12,6 +12,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True)
 def none_made():
-    from counting import Counter
+    from counter import Counter
 
     Counter.made = []

@@ -36,7 +36,7 @@ def answering(value):
         ({"role": "user", "content": "so"}, "expected text, a list of messages"),
         ([{"role": "assistant", "content": "mine"}], "role 'assistant'; expected one of user, tool, system"),
         ([{"role": "user"}], "the content None; expected text or content blocks"),
-        ([{"role": "user", "content": "a"}, {"type": "text", "text": "b"}], "role None"),
+        ([{"role": "user", "content": "a"}, {"type": "text", "text": "b"}], "expected text, a list of messages"),
         ([{"type": "image", "image": None}], "cannot be rendered"),
     ],
 )

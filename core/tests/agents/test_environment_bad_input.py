@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from counting import Counter, count_up
+from counter import Counter, count_up
 from datasets import Dataset
 from plaudit.errors import UsageError
 from plaudit.rollout.agent import EnvironmentSpec

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from counting import Counter, count_up
+from counter import Counter, count_up
 from plaudit.errors import UsageError
 from plaudit.rollout.agent import EnvironmentSpec
 from plaudit.rollout.agent.resets import ResetError
@@ -54,6 +54,37 @@ def test_a_reset_that_fails_costs_its_rollout_alone(tmp_path, caplog, fails, mes
             tmp_path, count_up, rows=rows, environment_factory=EnvironmentSpec(
                 Flaky, reset_timeout_s=0.3, retries=0, on_error="raise")
         ).train()  # fmt: skip
+
+
+OBSERVATIONS = {
+    "a dict": ({"a": 1}, "reset gave a dict; expected text, messages, content blocks or None"),
+    "a pair": (("seen", {}), "reset gave a tuple; expected"),
+    "numbers": ([1, 2], "reset gave a list with other things; expected"),
+    "text beside a message": ([{"role": "user", "content": "a"}, "b"], "reset gave a list with other things"),
+    "a message of nothing": ([{"role": "user"}], "reset gave a message with the content None"),
+    "a role that is none": ([{"role": 1, "content": "a"}], "reset gave a message of role 1"),
+    "an image": ([{"type": "image", "image": 1}], "what reset gave cannot be rendered: UsageError: a message of role"),
+}
+
+
+class Gives(Counter):
+    def reset(self, what):
+        self.count = 0
+        return OBSERVATIONS[what][0] if what else None
+
+
+@pytest.mark.parametrize("what", OBSERVATIONS)
+def test_an_observation_that_cannot_be_costs_its_rollouts_alone(tmp_path, caplog, what):
+    keep = Keep()
+    rows = chat_rows(2, what=["", what])
+    with caplog.at_level(logging.WARNING, "plaudit.rollout"):
+        make_trainer(tmp_path, count_up, rows=rows, reward_funcs=keep, environment_factory=Gives).train()
+    assert keep.seen[0]["what"] == [""] * 4
+    assert f"4 of 8 rollouts are given up: environment 'Gives': {OBSERVATIONS[what][1]}" in caplog.text
+    with pytest.raises(ResetError, match="Gives"):
+        make_trainer(
+            tmp_path, count_up, rows=rows, environment_factory=EnvironmentSpec(Gives, on_error="raise")
+        ).train()
 
 
 def test_a_reset_that_lost_its_connection_is_made_again(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from counting import Counter
+from counter import Counter
 from datasets import Dataset
 from scripted import Keep, call, make_trainer, turns_of
 

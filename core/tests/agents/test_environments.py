@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from counting import Counter, count_up
+from counter import Counter, count_up
 from scripted import Keep, call, chat_rows, make_trainer, turns_of
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 import pytest
@@ -71,12 +72,44 @@ def undocumented(a: int) -> int:
     return a
 
 
+def yielding(a: int):
+    """Say it in parts.
+
+    Args:
+        a: What.
+    """
+    yield a
+
+
+async def yielding_later(a: int):
+    """Say it in parts.
+
+    Args:
+        a: What.
+    """
+    yield a
+
+
+class Callable:
+    """A number."""
+
+    def __call__(self, a: int) -> int:
+        """Call it."""
+        return a
+
+
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
         ([untyped], "untyped"),
         ([undocumented], "'undocumented' has no docstring"),
         ([add, add], "two tools are called 'add'"),
+        ([yielding], "'yielding' yields; expected a function that returns"),
+        ([yielding_later], "'yielding_later' yields"),
+        ([functools.partial(add, b=1)], "'partial' is a partial; expected a function"),
+        ([Callable], "'Callable' is a class; expected a function"),
+        ([Callable()], "'Callable' is a Callable; expected a function"),
+        ([len], "cannot be given by name"),
         (["add"], "the tool 'add' is a str; expected a function"),
     ],
 )

@@ -9,6 +9,30 @@ from scripted import Keep, call, chat_rows, make_trainer, turns_of
 from tool_functions import add, answers, fail, once, picture, run, slow_add
 
 
+class Unprintable:
+    def __str__(self):
+        raise ValueError("no")
+
+
+VALUES = {
+    "none": None, "dict": {"a": 1}, "numbers": [1, 2], "words": ["a"], "nothing": [], "bytes": b"x",
+    "half a pair": "a\ud800", "mixed": [{"type": "text", "text": "t"}, 3], "unprintable": Unprintable(),
+}  # fmt: skip
+GIVEN = {
+    "none": "None", "dict": "{'a': 1}", "numbers": "[1, 2]", "words": "['a']", "nothing": "[]", "bytes": "b'x'",
+    "half a pair": "a?", "mixed": "[{'type': 'text', 'text': 't'}, 3]",
+}  # fmt: skip
+
+
+def give(what: str):
+    """Give something that is no text.
+
+    Args:
+        what: What.
+    """
+    return VALUES[what]
+
+
 @pytest.mark.parametrize(
     ("said", "expected", "failures"),
     [
@@ -16,15 +40,17 @@ from tool_functions import add, answers, fail, once, picture, run, slow_add
         (call("slow_add", a=2, b=3), ["5"], 0),
         (call("add", a=1, b=1) + call("slow_add", a=2, b=2) + call("add", a=3, b=3), ["2", "4", "6"], 0),
         (call("picture", name="x"), [[{"type": "text", "text": "a picture of x"}]], 0),
+        *((call("give", what=what), [expected], 0) for what, expected in GIVEN.items()),
+        (call("give", what="unprintable"), ["its answer, a Unprintable, cannot be written as text: ValueError: no"], 1),
         (call("fail", why="no luck"), ["{'error': 'no luck'}"], 1),
         (call("add", a=2), ["missing 1 required positional argument"], 1),
-        (call("sub", a=2), ["there is no tool 'sub'; there are: add, slow_add, fail, picture"], 1),
+        (call("sub", a=2), ["there is no tool 'sub'; there are: add, slow_add, fail, give, picture"], 1),
         ('<tool_call>\n{"name": "add", "arguments": {"a": 2\n</tool_call>', ["'error'"], 1),
         (call("add", a=1, b=1) + call("nothing") + call("slow_add", a=2, b=2), ["2", "no tool 'nothing'", "4"], 1),
     ],
 )  # fmt: skip
 def test_answers_come_in_the_order_of_the_calls_and_failures_are_told_to_the_model(tmp_path, said, expected, failures):
-    seen, log, _ = run(tmp_path, once(said), [add, slow_add, fail, picture])
+    seen, log, _ = run(tmp_path, once(said), [add, slow_add, fail, give, picture])
     calls = len(expected)
     for completion in seen["completions"]:
         found = answers(completion)

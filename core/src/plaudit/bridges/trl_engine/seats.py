@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from typing import Any
 
 from plaudit.errors import PlauditError, UsageError
+from plaudit.rollout.agent.contents import cleaned, is_messages, readable
 from plaudit.rollout.agent.kinds import EnvironmentKind
-from plaudit.rollout.agent.resets import ResetError
+from plaudit.rollout.agent.resets import ResetError, observation_fault
 from plaudit.rollout.agent.tools import Tool
 from plaudit.rollout.agent.turns import ToolError, failure_text
 from plaudit.scoring.inputs import copied
@@ -62,10 +63,10 @@ class Seat:
         if found.failure is not None:
             self._fail(f"reset failed: {found.failure.message}")
             return None
-        if found.value is not None and not isinstance(found.value, (str, list)):
-            self._fail(f"reset gave a {type(found.value).__name__}; expected text, content blocks or None")
+        if (fault := observation_fault(found.value)) is not None:
+            self._fail(fault)
             return None
-        return self._observation(found.value)
+        return self._observation(cleaned(found.value))
 
     def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         """One call of a tool that is a method. Raises what the model is to read."""
@@ -92,7 +93,7 @@ class Seat:
     def _observation(self, found: Any) -> Any:
         if not isinstance(found, list):
             return found
-        if any(isinstance(part, Mapping) and "role" in part for part in found):
+        if is_messages(found):
             assert self._kind is not None
             raise UsageError(
                 f"{self._kind.label}: reset gives messages, which TRL cannot put behind a prompt; give text or blocks"
@@ -109,6 +110,7 @@ class Seat:
         return tool.bound(self.instance), copied(dict(arguments)), f"tool {tool.name!r}", tool.policy
 
     def _answer(self, tool: Tool, result: JobResult) -> Any:
+        result = readable(result)
         failure = result.failure
         if failure is None:
             return joined_text(result.value) if self._joins and type(result.value) is list else result.value
@@ -174,6 +176,7 @@ def standalone(tool: Tool, jobs: Jobs, *, joins: bool) -> Callable[..., Any]:
     assert tool.function is not None
 
     def answer(result: JobResult) -> Any:
+        result = readable(result)
         if result.failure is not None:
             raise CallFailed(failure_text(result.failure))
         return joined_text(result.value) if joins and type(result.value) is list else result.value

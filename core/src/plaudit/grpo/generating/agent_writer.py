@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import UsageError
+from ...plugins.importing import describe_error
 from ...rollout.agent.dialogue import Dialogue
 from ...rollout.agent.loop import AgentLoop
 from ...rollout.agent.pool import EnvironmentPool
@@ -22,8 +23,8 @@ from ...scoring.scorer import Scorer
 from ...types import Message, Rollout, Row
 from ..ranks import Ranks
 from ..rows.prompts import PromptCodec
-from ..rows.tasks import completion_limit
 from ..writing import Assignment
+from .agent_limits import Limits
 from .agents import EMPTY_PROMPT, Agents
 
 if TYPE_CHECKING:
@@ -34,24 +35,6 @@ if TYPE_CHECKING:
 THREADS = 512
 """Resets and tools that are not coroutines and run at one time."""
 _log = logging.getLogger("plaudit.rollout")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Tokens of a completion, tokens that the model sees at once (None = not known), rounds of tools (None = any).
-
-    `tasks`: tokens of a completion of one task, where that is less.
-    """
-
-    completion: int
-    context: int | None
-    rounds: int | None
-    tasks: Mapping[str, int] | None = None
-
-    def budget(self, row: Row) -> int:
-        """Tokens of a completion of this row."""
-        own = completion_limit(row.columns, self.tasks)
-        return self.completion if own is None else min(self.completion, own)
 
 
 @dataclass(slots=True, eq=False)
@@ -98,8 +81,8 @@ class AgentWriter:
                 [start for start in starts if start is not None],
                 self.pool, self.jobs, beside=lambda: self.generator.refresh(work.step),
             )  # fmt: skip
-            self._warn(starts)
             dialogues = [self._dialogue(index, row, starts[index]) for index, row in enumerate(work.rows)]
+            self._warn(starts)
             for dialogue in dialogues:
                 if dialogue.finish_reason == "abort":
                     end(dialogue, dialogue.rollout())
@@ -156,9 +139,8 @@ class AgentWriter:
         if isinstance(row.prompt, str):
             raise UsageError(f"the prompt {row.prompt[:60]!r} is text, but tools and environments need conversations")
         kind = None if start is None else start.kind
-        prompt = row.prompt if start is None else observed(row.prompt, start.observation)
         chat = self.chats[kind]
-        seen = self._seen(chat, prompt)
+        prompt, seen = self._opening(chat, row.prompt, start)
         dialogue = Dialogue(
             index=index,
             row=replace(row, prompt=prompt),
@@ -183,6 +165,18 @@ class AgentWriter:
         if start is not None:
             dialogue.metrics["env/aborted"] = float(dialogue.finish_reason == "abort")
         return dialogue
+
+    def _opening(self, chat: ToolChat, prompt: list[Message], start: Start | None) -> tuple[list[Message], Seen]:
+        """The prompt with the first observation; without it, and the rollout given up, where it cannot be rendered."""
+        if start is None or start.observation is None:
+            return prompt, self._seen(chat, prompt)
+        try:
+            whole = observed(prompt, start.observation)
+            return whole, self._seen(chat, whole)
+        except Exception as error:
+            start.failure = f"what reset gave cannot be rendered: {describe_error(error)}"
+            start.check()
+            return prompt, self._seen(chat, prompt)
 
     def _seen(self, chat: ToolChat, prompt: list[Message]) -> Seen:
         """The prompt as the model is given it: computed once for neighbours with the same, as in a group."""

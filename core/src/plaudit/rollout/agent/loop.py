@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -54,14 +55,17 @@ class AgentLoop:
         while self._goes_on(live):
             seed = None if sampling.seed is None else sampling.seed + number
             turns = self._generate(live, replace(sampling, seed=seed), finished)
+            lost: Counter[str] = Counter()
             live = []
             for turn in turns:
                 if turn.broken:
                     broken(turn.dialogue)
-                if self._answered(turn):
+                if self._answered(turn, lost):
                     live.append(turn.dialogue)
                 else:
                     finished(turn.dialogue, turn.dialogue.rollout())
+            for reason, count in lost.items():
+                _log.warning("%d of %d rollouts are given up: %s", count, len(dialogues), reason)
             live.sort(key=lambda dialogue: dialogue.index)
             number += 1
 
@@ -105,8 +109,8 @@ class AgentLoop:
             return Reply(dialogue, calls, replies, self.jobs, done, last=over)
         return Turn(dialogue, calls, self.jobs, done) if calls and not over else None
 
-    def _answered(self, turn: Turn | Reply) -> bool:
-        """Add the answers; whether the dialogue goes on."""
+    def _answered(self, turn: Turn | Reply, lost: Counter[str]) -> bool:
+        """Add the answers; whether the dialogue goes on. Counts why it is given up, where it is."""
         dialogue, reason = turn.dialogue, turn.aborts
         answers = turn.answers()
         if reason is None:
@@ -117,5 +121,5 @@ class AgentLoop:
             except Exception as error:
                 reason = f"its answer cannot be rendered: {type(error).__name__}: {error}"
         dialogue.give_up()
-        _log.warning("rollout %d is given up: %s", dialogue.index, reason)
+        lost[reason] += 1
         return False

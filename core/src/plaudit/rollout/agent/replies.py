@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from ...errors import UsageError
 from ...scoring.inputs import copied
 from ...scoring.jobs import Job, JobPolicy, JobResult, Jobs
 from ...types import Message, ToolUse
+from .contents import cleaned, is_blocks, is_messages, message_fault
 from .spec import EnvironmentSpec, OnToolError
 from .turns import ToolError
 
@@ -146,29 +147,19 @@ class Reply:
 
 def _fault(value: Any) -> str | None:
     """What is wrong with an answer, if something is."""
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, str) or is_blocks(value):
         return None
-    if isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
-        if all("role" not in one and isinstance(one.get("type"), str) for one in value):
-            return None
-        return next((fault for one in value if (fault := _message_fault(one)) is not None), None)
-    return (
-        f"answer_turn gave {value!r:.60}; expected text, a list of messages or content blocks, or None when the "
-        "dialogue is over"
-    )
-
-
-def _message_fault(message: Mapping[str, Any]) -> str | None:
-    if message.get("role") not in ROLES:
-        return f"answer_turn gave a message of role {message.get('role')!r}; expected one of {', '.join(ROLES)}"
-    if not isinstance(message.get("content"), (str, list)):
-        content = message.get("content")
-        return f"answer_turn gave a message with the content {content!r:.60}; expected text or content blocks"
-    return None
+    if not is_messages(value):
+        return (
+            f"answer_turn gave {value!r:.60}; expected text, a list of messages or content blocks, or None when the "
+            "dialogue is over"
+        )
+    faults = (message_fault(one, ROLES) for one in value)
+    return next((f"answer_turn gave {fault}" for fault in faults if fault is not None), None)
 
 
 def _messages(value: Any) -> list[Message]:
     """An answer as messages: text and content blocks are what a user says."""
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}]
-    return [dict(one) for one in value] if "role" in value[0] else [{"role": "user", "content": list(value)}]
+    if is_messages(value):
+        return list(cleaned(value))
+    return [{"role": "user", "content": cleaned(value)}]

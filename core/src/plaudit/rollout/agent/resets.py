@@ -11,6 +11,7 @@ from ...errors import PlauditError
 from ...scoring.inputs import copied
 from ...scoring.jobs import Job, JobResult, Jobs
 from ...types import Message
+from .contents import cleaned, is_blocks, is_messages, message_fault
 from .kinds import EnvironmentKind
 from .pool import EnvironmentPool
 
@@ -31,6 +32,11 @@ class Start:
     failure: str | None = None
     seconds: float = 0.0
 
+    def check(self) -> None:
+        """Raise ResetError where a failure is to end the run."""
+        if self.failure is not None and self.kind.spec.on_error == "raise":
+            raise ResetError(f"{self.kind.label}: {self.failure} (on_error = raise)")
+
 
 def begin_all(starts: Sequence[Start], pool: EnvironmentPool, jobs: Jobs, beside: Callable[[], None]) -> None:
     """Reset all at once and fill each in; `beside` runs on this thread meanwhile.
@@ -50,8 +56,7 @@ def begin_all(starts: Sequence[Start], pool: EnvironmentPool, jobs: Jobs, beside
             beginning.cancel()
         raise
     for start in starts:
-        if start.failure is not None and start.kind.spec.on_error == "raise":
-            raise ResetError(f"{start.kind.label}: {start.failure} (on_error = raise)")
+        start.check()
 
 
 class _Beginning:
@@ -98,10 +103,10 @@ class _Beginning:
         observation = result.value
         if result.failure is not None:
             self._fail(f"reset failed: {result.failure.message}")
-        elif observation is not None and not isinstance(observation, (str, list)):
-            self._fail(f"reset gave a {type(observation).__name__}; expected text, messages, content blocks or None")
+        elif (fault := observation_fault(observation)) is not None:
+            self._fail(fault)
         else:
-            self._start.observation = observation
+            self._start.observation = cleaned(observation)
             self._ended.put(self._start)
 
     def _fail(self, message: str) -> None:
@@ -118,15 +123,26 @@ class _Beginning:
         self._jobs.submit(self._job)
 
 
+def observation_fault(observation: Any) -> str | None:
+    """What is wrong with what a reset gave, if something is."""
+    if observation is None or isinstance(observation, str) or observation == [] or is_blocks(observation):
+        return None
+    if is_messages(observation):
+        faults = (message_fault(one) for one in observation)
+        return next((f"reset gave {fault}" for fault in faults if fault is not None), None)
+    kind = "list with other things" if isinstance(observation, list) else type(observation).__name__
+    return f"reset gave a {kind}; expected text, messages, content blocks or None"
+
+
 def observed(prompt: list[Message], observation: str | list[Any] | None) -> list[Message]:
     """The prompt with an observation: text or content blocks at the end of its last message, messages after it.
 
     An empty last message, as a row without a prompt has, gives way to messages.
     """
-    if observation is None:
+    if not observation:
         return prompt
     *before, last = prompt
-    if isinstance(observation, list) and observation and all("role" in _as_dict(part) for part in observation):
+    if is_messages(observation):
         return [*before, *([last] if last["content"] else []), *observation]
     content = last["content"]
     if isinstance(observation, list) and isinstance(content, str):
@@ -138,7 +154,3 @@ def observed(prompt: list[Message], observation: str | list[Any] | None) -> list
 
 def _blocks(text: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}] if text else []
-
-
-def _as_dict(part: Any) -> Mapping[str, Any]:
-    return part if isinstance(part, Mapping) else {}

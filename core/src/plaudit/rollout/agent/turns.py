@@ -12,6 +12,7 @@ from ...scoring.inputs import copied
 from ...scoring.jobs import Job, JobResult, Jobs
 from ...scoring.outcome import Failure
 from ...types import Message, ToolUse
+from .contents import cleaned, readable
 
 if TYPE_CHECKING:
     from ..chat import ToolCall
@@ -80,13 +81,8 @@ class Turn:
         self.dialogue.uses.append(ToolUse(tool.name if tool else "", result.seconds, failure is not None))
         if failure is not None and tool is not None and tool.on_error == "raise":
             raise ToolError(f"tool {call.name!r} failed: {failure.message} (on_error = raise)") from failure.error
-        value = {"error": failure_text(failure)} if failure is not None else result.value
-        # A list is content blocks, such as an image beside text.
-        message = {
-            "role": "tool",
-            "name": call.name or "unknown",
-            "content": value if type(value) is list else str(value),
-        }
+        content = result.value if failure is None else cleaned(str({"error": failure_text(failure)}))
+        message = {"role": "tool", "name": call.name or "unknown", "content": content}
         return {**message, "tool_call_id": call.id} if call.id else message
 
     def _run(self, place: int) -> None:
@@ -110,7 +106,7 @@ class Turn:
 
     def _ended(self, place: int, result: JobResult) -> None:
         tool = self._tools[place]
-        self.results[place] = result
+        self.results[place] = readable(result)
         with self._lock:
             self._left -= 1
             last = self._left == 0

@@ -23,6 +23,11 @@ def function_schema(function: Callable[..., Any]) -> dict[str, Any]:
     plain = getattr(function, "__func__", function)  # a bound method: its function, whose `self` is skipped below
     if hasattr(plain, "__tool_schema__"):
         return dict(plain.__tool_schema__)
+    if not inspect.isroutine(function):
+        kind = "class" if inspect.isclass(function) else name
+        raise UsageError(f"tool {name!r} is a {kind}; expected a function or method: write one that calls it")
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise UsageError(f"tool {name!r} yields; expected a function that returns its whole answer")
     _check_parameters(name, function)
     if not inspect.getdoc(plain):
         raise UsageError(
