@@ -28,7 +28,7 @@ from .generating.sharding import decodes_in_step, gathers, prepare_frozen, steps
 from .logprobs import TokenScorer
 from .policy.models import context_length, frozen_copy, is_adapted
 from .policy.reference_model import Annotator, Reference
-from .policy.seeing import is_processor, prompt_codec, without_image_tokens
+from .policy.seeing import is_processor, prompt_codec, tokenizer_of, without_image_tokens
 from .ranks import Ranks
 from .rows.chosen_rows import build_chosen_rows, chooses
 from .rows.prompts import PromptCodec
@@ -81,7 +81,7 @@ def build_writer(args: Any, model: Any, tokenizer: Any, scorer: Scorer, ranks: R
     """Who turns rows into rollouts."""
     codec = build_codec(args, model, tokenizer)
     tokenizer = codec.tokenizer
-    generator = build_generator(args, model, tokenizer, ranks)
+    generator = build_generator(args, model, codec.processing_class, ranks)
     if agents.converse:
         return agent_writer(args, model, codec, generator, scorer, ranks, agents)
     if agents.rollout_func is not None:
@@ -98,12 +98,13 @@ def build_codec(args: Any, model: Any, tokenizer: Any) -> PromptCodec:
     return prompt_codec(tokenizer, args.chat_template_kwargs or {}, room)
 
 
-def build_generator(args: Any, model: Any, tokenizer: Any, ranks: Ranks) -> Generator:
+def build_generator(args: Any, model: Any, processing_class: Any, ranks: Ranks) -> Generator:
     """Who writes completions, as the configuration says. `model`: the policy, unwrapped."""
+    tokenizer = tokenizer_of(processing_class)
     if generates_by_server(args):
         return build_server_generator(args, model, tokenizer, ranks)
     if args.use_vllm:
-        return build_colocated_generator(args, model, tokenizer, sampling_options(args))
+        return build_colocated_generator(args, model, processing_class, sampling_options(args))
     in_step = steps_together(ranks) if decodes_in_step(args, ranks.accelerator) else None
     return build_transformers_generator(args, model, tokenizer, in_step)
 

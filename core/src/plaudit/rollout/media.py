@@ -17,33 +17,47 @@ class Media:
     """The images of one prompt as tensors, by the names of the model's arguments. Two are equal if they are one.
 
     `inputs`: their first dimension counts images, or parts of them, in the order of the prompt. `by_token`: (P,) int64,
-    one value a prompt token, such as which are images.
+    one value a prompt token, such as which are images. `sources`: the images as they were given (a picture, a path, an
+    address), for engines that look at them themselves; not kept in checkpoints.
     """
 
     inputs: Mapping[str, Tensor]
     by_token: Mapping[str, Tensor]
+    sources: tuple[Any, ...] = ()
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Media:
         """With every tensor changed."""
         parts = (self.inputs, self.by_token)
-        return Media(*({name: change(value) for name, value in part.items()} for part in parts))
+        inputs, by_token = ({name: change(value) for name, value in part.items()} for part in parts)
+        return Media(inputs, by_token, self.sources)
+
+    def pictures(self) -> list[Any]:
+        """The images as RGB pictures (PIL), each opened anew."""
+        from transformers.image_utils import load_image
+
+        return [load_image(source) if isinstance(source, str) else _as_picture(source) for source in self.sources]
 
 
 def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     """The images in the content blocks of messages, in order; loaded where a path or an address is given."""
+    return [_loaded(source) for source in sources_of(messages)]
+
+
+def sources_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The same as they were given. Raises UsageError on a block without an image."""
     contents = [message.get("content") for message in messages]
     blocks = [block for content in contents if isinstance(content, list) for block in content]
-    sources = [_source(block) for block in blocks if isinstance(block, Mapping) and block.get("type") == "image"]
-    return [_loaded(source) for source in sources]
+    return [_source(block) for block in blocks if isinstance(block, Mapping) and block.get("type") == "image"]
 
 
-def media_of(found: Mapping[str, Tensor], tokens: int) -> Media | None:
-    """What a processor gave for one text of so many tokens, beside ids and mask."""
+def media_of(found: Mapping[str, Tensor], tokens: int, sources: Sequence[Any] = ()) -> Media | None:
+    """What a processor gave for one text of so many tokens, beside ids and mask; `sources` are its images."""
     rest = {name: value for name, value in found.items() if name not in ("input_ids", "attention_mask")}
     by_token = {name for name, value in rest.items() if name.endswith("token_type_ids") and value.shape == (1, tokens)}
     media = Media(
         {name: value for name, value in rest.items() if name not in by_token},
         {name: rest[name][0] for name in rest if name in by_token},
+        tuple(sources),
     )
     return media if rest else None
 
@@ -67,7 +81,7 @@ def joined(first: Media | None, tokens: int, second: Media | None, more: int) ->
         for start, one in zip((0, tokens), parts, strict=True):
             values = one.by_token.get(name, known[:0])
             by_token[name][start : start + len(values)] = values
-    return Media(inputs, by_token)
+    return Media(inputs, by_token, tuple(source for one in parts for source in one.sources))
 
 
 def model_inputs(
@@ -102,6 +116,16 @@ def _loaded(source: Any) -> Any:
     from transformers.image_utils import load_image
 
     return load_image(source)
+
+
+def _as_picture(image: Any) -> Any:
+    """A picture in RGB, as image processors turn it; alpha is dropped."""
+    from transformers.image_transforms import to_pil_image
+    from transformers.image_utils import is_valid_image
+
+    if not is_valid_image(image):
+        raise UsageError(f"an image is a {type(image).__name__}; give a picture (PIL), an array, a path or an address")
+    return (image if hasattr(image, "convert") else to_pil_image(image)).convert("RGB")
 
 
 def _stacked(parts: Sequence[Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ from ...rollout.protocol import Generator, SamplingOptions
 from ...rollout.vllm.engine import EngineOptions, require_vllm
 from ...rollout.vllm.sampling import resolve_for_vllm
 from ..checking.checks import ConfigError
+from ..policy.seeing import is_processor, tokenizer_of
 
 # What shifts the engine's distribution in a way that is not computed again.
 _SHIFTING = ("presence_penalty", "frequency_penalty", "logit_bias")
@@ -28,7 +29,7 @@ def check_vllm(args: Any, sampling: SamplingOptions, *, converses: bool) -> None
         _check_corrected(args, sampling, converses)
 
 
-def build_colocated_generator(args: Any, model: Any, tokenizer: Any, sampling: SamplingOptions) -> Generator:
+def build_colocated_generator(args: Any, model: Any, processing_class: Any, sampling: SamplingOptions) -> Generator:
     """The generator of a run with vLLM in its own processes. `model`: the policy, unwrapped."""
     from ...rollout.vllm.colocate import ColocatedGenerator
 
@@ -45,7 +46,9 @@ def build_colocated_generator(args: Any, model: Any, tokenizer: Any, sampling: S
         sleeps=args.vllm_enable_sleep_mode,
         trust_remote_code=args.trust_remote_code,
     )
-    return ColocatedGenerator(model, tokenizer, options, candidates=candidates)
+    processor = processing_class if is_processor(processing_class) else None
+    tokenizer = tokenizer_of(processing_class)
+    return ColocatedGenerator(model, tokenizer, options, candidates=candidates, processor=processor)
 
 
 def _dtype(args: Any, model: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...errors import UsageError
-from ...rollout.media import media_of
+from ...rollout.media import media_of, sources_of
 from ...rollout.protocol import SamplingOptions
 from ...types import Row
 from ..rows.prompts import Prepared, PromptCodec
@@ -36,11 +36,12 @@ class SeeingCodec(PromptCodec):
         return [self._one(row) for row in rows]
 
     def _one(self, row: Row) -> Prepared:
+        messages = [] if isinstance(row.prompt, str) else with_blocks(row.prompt)
         if isinstance(row.prompt, str):
             found = self.processor(text=[row.prompt], return_tensors="pt")
         else:
             found = self.processor.apply_chat_template(
-                [with_blocks(row.prompt)],
+                [messages],
                 add_generation_prompt=True,
                 tokenize=True,
                 return_dict=True,
@@ -50,7 +51,7 @@ class SeeingCodec(PromptCodec):
         ids = tuple(found["input_ids"][0].tolist())
         self._check_length(row, len(ids))
         rest = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
-        return Prepared(ids, media_of(rest, len(ids)))
+        return Prepared(ids, media_of(rest, len(ids), sources_of(messages)))
 
 
 def prompt_codec(processing_class: Any, options: Mapping[str, Any], room: int | None = None) -> PromptCodec:
@@ -87,12 +88,8 @@ def check_seeing(args: Any, processing_class: Any) -> None:
     # Rows without images leave the part that sees without a gradient.
     if args.ddp_find_unused_parameters is None and not (args.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
         args.ddp_find_unused_parameters = True
-    for asked, name in (
-        (args.use_transformers_continuous_batching, "use_transformers_continuous_batching"),
-        (args.use_vllm, "use_vllm"),
-    ):
-        if asked:
-            raise UsageError(
-                f"{name} with a vision-language model: it is given tokens alone there; leave it out, or train on text "
-                "with the model's tokenizer as processing_class"
-            )
+    if args.use_transformers_continuous_batching:
+        raise UsageError(
+            "use_transformers_continuous_batching with a vision-language model: it is given tokens alone there; leave "
+            "it out, or train on text with the model's tokenizer as processing_class"
+        )

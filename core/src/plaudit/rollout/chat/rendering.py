@@ -98,7 +98,7 @@ class Template:
             raise UsageError("a message has an image, but the model's tokenizer sees none; use a vision model")
         found = self.processor(text=[text], images=[images], add_special_tokens=False, return_tensors="pt")
         ids = tuple(found.pop("input_ids")[0].tolist())
-        return Seen(ids, media_of(found, len(ids)))
+        return Seen(ids, media_of(found, len(ids), images))
 
 
 def _plain(message: Mapping[str, Any], source: str, *, blocks: bool) -> dict[str, Any]:

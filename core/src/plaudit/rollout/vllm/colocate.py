@@ -15,6 +15,7 @@ from ..policy_weights import moved_since, policy_weights
 from ..protocol import Generated, Request, SamplingOptions
 from ..stopping import end_tokens
 from .engine import EngineOptions, start_engine, stop_engine
+from .pictures import PicturePrompts
 from .sampling import resolve_for_vllm, vllm_sampling
 
 MOST_SEEDS = 2**62
@@ -30,18 +31,20 @@ class ColocatedGenerator:
 
     exact = False
 
-    def __init__(self, model: Any, tokenizer: Any, options: EngineOptions, *, candidates: bool = False) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, options: EngineOptions, *, candidates: bool = False, processor: Any = None
+    ) -> None:
         """`model`: the policy, unwrapped from DDP. `candidates`: with top_k, say what each token was drawn from.
 
-        Raises UsageError where vLLM is not installed, or cannot run the model.
+        `processor`: of a vision-language model. Raises UsageError where vLLM is not installed, or cannot run the model.
         """
         import torch
 
         _refuse_unloadable(model)
         self._model, self._tokenizer, self._options = model, tokenizer, options
-        self._candidates = candidates
+        self._candidates, self._processor = candidates, processor
         owns_group = not torch.distributed.is_initialized()
-        self._engine = start_engine(model, tokenizer, options)
+        self._engine = start_engine(model, tokenizer, options, processor)
         self._stop = weakref.finalize(self, stop_engine, self._engine, owns_group=owns_group)
         self._step: int | None = None
         self._versions: tuple[int, ...] | None = None
@@ -131,12 +134,13 @@ class ColocatedGenerator:
         final = RequestOutputKind.FINAL_ONLY
         chosen |= {"detokenize": bool(chosen["stop"]), "output_kind": final, "flat_logprobs": True}
         waiting: dict[str, int] = {}
+        prompts = PicturePrompts(self._engine)
         for place, request in enumerate(requests):
             own = request.seed if request.seed is not None else None if seed is None else (seed + place) % MOST_SEEDS
             name = str(next(self._names))
             with _refusals_as_usage_errors():
                 parameters = SamplingParams(**chosen | _lengths(request, chosen), seed=own)
-                self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, parameters)
+                self._engine.add_request(name, prompts.prompt(request), parameters)
             waiting[name] = request.index
         return waiting
 
@@ -157,8 +161,8 @@ class ColocatedGenerator:
 
     def _check_prompt(self, request: Request) -> None:
         length, limit = len(request.prompt_ids), self.max_model_length
-        if request.media is not None:
-            raise UsageError("prompts with images are not passed on to vLLM; leave use_vllm out for this model")
+        if request.media is not None and self._processor is None:
+            raise UsageError(f"request {request.index} has images, but this vLLM was started without a processor")
         if not length:
             raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
         if length >= limit:
@@ -177,6 +181,8 @@ class ColocatedGenerator:
             )
         if not self._engine.reset_prefix_cache():
             raise RuntimeError("vLLM is still writing completions; finish or close them before the next refresh")
+        if self._processor is not None:
+            self._engine.reset_encoder_cache()
         self._empty = False
 
     def _load(self, engine_model: Any) -> list[str]:
@@ -228,7 +234,8 @@ def _refuse_unloadable(model: Any) -> None:
             "the policy's weights are quantised, which vLLM in the trainer cannot take over; leave use_vllm out, "
             "or load the model unquantised"
         )
-    tied = base.config.get_text_config().tie_word_embeddings
+    configs = (base.config.get_text_config(), base.config)  # a vision-language model says it in the outer one
+    tied = any(getattr(config, "tie_word_embeddings", False) for config in configs)
     for part in (base.get_input_embeddings(), base.get_output_embeddings()) if tied else ():
         if hasattr(part, "base_layer") or hasattr(part, "modules_to_save"):
             raise UsageError(

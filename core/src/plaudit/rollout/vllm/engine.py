@@ -49,9 +49,10 @@ def require_vllm() -> None:
         raise UsageError(f"use_vllm: the package vllm is not installed; {HOW_TO_INSTALL}")
 
 
-def start_engine(model: Any, tokenizer: Any, options: EngineOptions) -> Any:
+def start_engine(model: Any, tokenizer: Any, options: EngineOptions, processor: Any = None) -> Any:
     """An LLMEngine for `model`'s architecture, with weights that are yet to be loaded.
 
+    `processor`: of a vision-language model; the engine then prepares pictures with it, as the policy does.
     Random states, thread counts and environment variables are as before afterwards. torch.distributed is initialised,
     at MASTER_ADDR and MASTER_PORT where it was not; `stop_engine` undoes that. Raises UsageError when vLLM refuses.
     """
@@ -62,8 +63,11 @@ def start_engine(model: Any, tokenizer: Any, options: EngineOptions) -> Any:
         contained.enter_context(_threads_kept())
         contained.enter_context(_random_states_kept())
         folder = contained.enter_context(tempfile.TemporaryDirectory(prefix="plaudit-vllm-"))
-        _save_description(model, tokenizer, folder)
-        return _started(folder, options)
+        _save_description(model, processor or tokenizer, folder)
+        engine = _started(folder, options, sees=processor is not None)
+        if processor is not None:
+            engine.renderer.get_mm_processor().info.get_hf_processor = lambda **changes: processor
+        return engine
 
 
 def stop_engine(engine: Any, *, owns_group: bool) -> None:
@@ -81,7 +85,7 @@ def stop_engine(engine: Any, *, owns_group: bool) -> None:
     destroy_model_parallel()
 
 
-def _started(folder: str, options: EngineOptions) -> Any:
+def _started(folder: str, options: EngineOptions, *, sees: bool) -> Any:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.platforms import current_platform
     from vllm.v1.engine.llm_engine import LLMEngine
@@ -104,6 +108,9 @@ def _started(folder: str, options: EngineOptions) -> Any:
         "disable_log_stats": True,
         "seed": 0,  # drawn from the process's random state, which is put back
     }
+    if sees:
+        # Else the engine, not the processor, takes pixels to the model's range, in another order of steps.
+        arguments["mm_device_do_normalize"] = False
     with ExitStack() as stack:
         if current_platform.is_cpu():
             arguments |= {"enforce_eager": True, "block_size": CPU_BLOCK}
@@ -127,7 +134,7 @@ def _check_head_size(size: int) -> None:
         raise ValueError(f"its attention heads have size {size}; on a CPU vLLM takes {sizes}")
 
 
-def _save_description(model: Any, tokenizer: Any, folder: str) -> None:
+def _save_description(model: Any, processing_class: Any, folder: str) -> None:
     """What vLLM reads to build the model: everything but the weights."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = copy.deepcopy(base.config)
@@ -135,7 +142,7 @@ def _save_description(model: Any, tokenizer: Any, folder: str) -> None:
     config.save_pretrained(folder)
     if getattr(base, "generation_config", None) is not None:
         base.generation_config.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    processing_class.save_pretrained(folder)
 
 
 @contextmanager
