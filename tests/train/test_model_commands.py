@@ -79,12 +79,24 @@ def test_eval_measures_one(data, capsys):
         ("eval quickstart --data rows.jsonl --reward no_such_reward", "no_such_reward"),
         ("eval nowhere/to/be/found --data rows.jsonl --reward addition", "nowhere/to/be/found"),
         ("eval quickstart --data rows.jsonl --reward addition --output x.txt", "x.txt"),
+        ("eval quickstart --data rows.jsonl --reward addition --limit 0", "--limit 0: expected at least 1"),
+        ("eval quickstart --data rows.jsonl --reward math --limit 1 --max-new-tokens 1", "no row has a score"),
+        ("merge nowhere out", "'nowhere' holds no adapter: it has no adapter_config.json"),
+        ("merge whole out", "a whole model is there: it needs no merging"),
+        ("merge adapter rows.jsonl", "'rows.jsonl' is a file"),
+        ("merge adapter whole", "'whole' is not empty"),
+        ("vllm estimate nowhere.toml", "no run file 'nowhere.toml'"),
         ("generate quickstart a --temperature -1", "temperature"),
         ("generate quickstart a -n 0", "-n 0"),
         ("generate ./no_folder a", "no_folder"),
     ],
 )
 def test_wrong_command_lines_are_refused(line, says, data, monkeypatch, capsys):
+    for name, file in (("whole", "config.json"), ("adapter", "adapter_config.json")):
+        (data.parent / name).mkdir()
+        (data.parent / name / file).write_text("{}")
+    if "--reward math" in line:
+        data.write_text('{"prompt": "1+1=", "answer": null}\n')
     monkeypatch.chdir(data.parent)
     assert main(line.split()) == 2
     assert says in capsys.readouterr().err

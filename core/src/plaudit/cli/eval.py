@@ -9,7 +9,7 @@ from typing import Any
 from plaudit.cli._table import print_table
 from plaudit.cli._writing import check_output, write_rows
 from plaudit.cli.generate import add_sampling_arguments, sampling_of
-from plaudit.errors import UsageError
+from plaudit.errors import PlauditError, UsageError
 
 HELP = "compare two models on held-out rows, or measure one"
 
@@ -36,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{len(args.models)} models were given; expected one, or two to compare")
     if args.num < 1:
         raise UsageError(f"-n {args.num}: expected at least 1")
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: expected at least 1")
     output = check_output(Path(args.output).expanduser()) if args.output else None
     sampling, specs = sampling_of(args), _specs(args)
     rows = _rows(args)
@@ -84,6 +86,8 @@ def _show(args: argparse.Namespace, found: list[list[Any]], names: list[str]) ->
     from plaudit.run.comparing import differences
 
     compared = differences(found[0], found[-1], names, per_row=args.num)
+    if not compared:
+        raise PlauditError("no row has a score of any reward; look at one with `plaudit try`, or give --output FILE")
     if len(found) == 1:
         print_table(("reward", "rows", "mean"), [(one.name, str(one.rows), f"{one.first:.3f}") for one in compared])
         return

@@ -14,7 +14,9 @@ HELP = "try a model on some prompts"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `plaudit generate`."""
     parser.add_argument("model", metavar="MODEL", help="a plugin's model, a folder (also of an adapter), a hub id")
-    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="by default each line of standard input")
+    parser.add_argument(
+        "prompts", nargs="*", default=[], metavar="PROMPT", help="by default each line of standard input"
+    )
     parser.add_argument("--system", metavar="TEXT", help="a system prompt; prompts become conversations")
     parser.add_argument("--chat", action="store_true", help="give prompts as a user's message, by the chat template")
     add_sampling_arguments(parser)

@@ -18,8 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merge and say where the model is."""
+    from plaudit.cli.train import require_packages
+    from plaudit.run.merging import check_folders, merge_adapter
+
+    check_folders(args.adapter, args.target)
+    require_packages()
     from plaudit.run.launch import quiet_libraries
-    from plaudit.run.merging import merge_adapter
 
     with quiet_libraries():
         merge_adapter(args.adapter, args.target, base=args.base, dtype=args.dtype)

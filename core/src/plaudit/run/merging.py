@@ -16,16 +16,26 @@ def is_adapter(folder: Path) -> bool:
     return (folder / ADAPTER_FILE).is_file()
 
 
+def check_folders(adapter: Path, target: Path) -> None:
+    """Raise UsageError when there is no adapter, or `target` is no empty or new folder."""
+    if not is_adapter(adapter):
+        whole = " (a whole model is there: it needs no merging)" if (adapter / "config.json").is_file() else ""
+        raise UsageError(
+            f"'{adapter}' holds no adapter: it has no {ADAPTER_FILE}{whole}; give the folder of a saved adapter"
+        )
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"'{target}' is a file; give a folder that is empty, or a new one")
+    if target.exists() and any(target.iterdir()):
+        raise UsageError(f"'{target}' is not empty; give a folder that is, or a new one")
+
+
 def merge_adapter(adapter: Path, target: Path, *, base: str | None = None, dtype: str | None = None) -> None:
     """Write the model with the adapter at `adapter` merged into it, and the tokenizer, to `target`.
 
     base: the model that the adapter was trained on, by default the one that it names. dtype: of what is written, by
     default the base model's. Raises UsageError when there is no adapter, no base model, or `target` is not empty.
     """
-    if not is_adapter(adapter):
-        raise UsageError(f"'{adapter}' holds no adapter: it has no {ADAPTER_FILE}; give the folder of a saved adapter")
-    if target.exists() and any(target.iterdir()):
-        raise UsageError(f"'{target}' is not empty; give a folder that is, or a new one")
+    check_folders(adapter, target)
     try:
         from peft import PeftModel
     except ImportError as error:

@@ -32,9 +32,9 @@ def run(args: argparse.Namespace) -> int:
     from plaudit.run.preflight import prepare_run
     from plaudit.run.runfile import load_run_file
 
-    device = device_bytes(args.device_gb)
+    run_file, device = load_run_file(args.run_file, args.assignments), device_bytes(args.device_gb)
     with quiet_libraries():
-        prepared = prepare_run(load_run_file(args.run_file, args.assignments))
+        prepared = prepare_run(run_file)
         model, sizes = model_sizes(prepared), run_sizes(prepared)
     plan = plan_memory(model, sizes, device=device)
     rows = [
