@@ -27,7 +27,7 @@ class Calculator:
             The value.
         """
         try:
-            return shown(evaluate(expression, signs=True).value)
+            return shown(evaluate(str(expression), signs=True).value)
         except BadExpression as error:
             return f"error: {error}"
 

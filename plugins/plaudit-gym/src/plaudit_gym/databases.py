@@ -69,7 +69,7 @@ class SqliteQuestions:
         Returns:
             That it was taken.
         """
-        self._given = value
+        self._given = str(value)  # a model may write a number as one
         return "The answer was taken."
 
     def get_reward(self) -> float:

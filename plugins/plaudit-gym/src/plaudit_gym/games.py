@@ -42,11 +42,15 @@ class GuessNumber:
         """
         if self._found or self._left <= 0:
             return "The game is over."
+        try:
+            guessed = int(str(number))
+        except ValueError:
+            return f"{number!r:.40} is no whole number. {self._left} guesses left."
         self._left -= 1
-        if number == self._secret:
+        if guessed == self._secret:
             self._found = True
             return "Right!"
-        hint = "higher" if number < self._secret else "lower"
+        hint = "higher" if guessed < self._secret else "lower"
         rest = f"{self._left} guesses left." if self._left else f"No guess is left; it was {self._secret}."
         return f"It is {hint}. {rest}"
 
