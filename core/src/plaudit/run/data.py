@@ -45,9 +45,12 @@ def load_data(data: DataSection, *, where: str, seed: int, may_lack_prompts: boo
 
 
 def prepare(
-    records: Sequence[Record], data: DataSection, where: str, *, may_lack_prompts: bool = False
+    records: Sequence[Record], data: DataSection, where: str, *, may_lack_prompts: bool = False, first: int = 0
 ) -> list[Record]:
-    """New records with mapped columns, the answer cut out, and the system prompt and few-shot turns in the prompt."""
+    """New records with mapped columns, the answer cut out, and the system prompt and few-shot turns in the prompt.
+
+    `first`: the number of the first of them, for messages.
+    """
     if not records:
         return []
     source = data.path or data.name or where
@@ -69,9 +72,11 @@ def prepare(
             raise UsageError(
                 f"{where}.answer_pattern needs a column 'answer' {have}; set {where}.columns = {{answer = …}}"
             )
-        mapped = _extract_answers(mapped, data.answer_pattern, where)
+        mapped = _extract_answers(mapped, data.answer_pattern, where, first)
     before = _turns_before(data)
-    return [{**record, "prompt": _prompt(record["prompt"], before, source, i)} for i, record in enumerate(mapped)]
+    return [
+        {**record, "prompt": _prompt(record["prompt"], before, source, i)} for i, record in enumerate(mapped, first)
+    ]
 
 
 def _hold_out(records: Sequence[Record], size: int, where: str, seed: int) -> tuple[list[Record], list[Record]]:
@@ -89,14 +94,14 @@ def _map_columns(record: Record, names: Sequence[str], columns: Mapping[str, str
     return {**{ours: record.get(theirs) for ours, theirs in columns.items()}, **kept}
 
 
-def _extract_answers(records: list[dict[str, Any]], pattern: str, where: str) -> list[dict[str, Any]]:
+def _extract_answers(records: list[dict[str, Any]], pattern: str, where: str, first: int) -> list[dict[str, Any]]:
     expression = re.compile(pattern)
     found = [expression.search(str(record["answer"])) for record in records]
     missed = [index for index, match in enumerate(found) if match is None]
     if missed:
         raise UsageError(
             f"{where}.answer_pattern = {show(pattern)} finds nothing in {len(missed)} of {len(records)} answers; "
-            f"the first is row {missed[0]}: {show(records[missed[0]]['answer'])}"
+            f"the first is row {first + missed[0]}: {show(records[missed[0]]['answer'])}"
         )
     return [
         {**record, "answer": (match.group(1) or "").strip()}

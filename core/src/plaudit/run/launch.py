@@ -190,7 +190,7 @@ def _report(
 
     names = [spec.name for spec in prepared.rewards]
     marks = {name: [point for one in evaluations.values() if (point := one.point(name))] for name in names}
-    title = f"{folder.root.name}: {prepared.run.model.path}, {len(prepared.train):,} rows"
+    title = f"{folder.root.name}: {prepared.run.model.path}, {prepared.how_many}"
     how = decoding(prepared)
     draw_curve(read_metrics(folder.metrics), names, folder.curve, title=title, heldout=marks, decoding=how)
     plan = list(plan_lines(prepared))

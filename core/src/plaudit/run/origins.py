@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from plaudit.plugins.loading import load_plugin
 from plaudit.plugins.reference import Reference
 from plaudit.plugins.registry import list_plugins
 from plaudit.plugins.resolve import find
-from plaudit.run.files import Records, read_rows
+from plaudit.run.files import Records, read_rows, stream_rows
 from plaudit.run.schema import DataSection
 
 
@@ -26,6 +26,17 @@ def load_records(data: DataSection, where: str, *, heldout: bool = False) -> Rec
     return load(data, str(data.name), split, where)
 
 
+def stream_records(data: DataSection, where: str) -> Iterator[dict[str, Any]]:
+    """The raw training rows of a `[data]` section one by one, held nowhere. Raises UsageError."""
+    if data.path is None:
+        yield from _hub_dataset(data, str(data.name), data.split, where, streaming=True)
+    elif Path(data.path).expanduser().is_dir():
+        yield from _saved(data.path, data.split, where)
+    else:
+        _check_split(data.path, data.split, where)
+        yield from stream_rows(data.path)
+
+
 def comes_from_plugin(data: DataSection) -> bool:
     """Whether the rows are those of a plugin, or of a function by reference."""
     if data.name is None:
@@ -36,15 +47,19 @@ def comes_from_plugin(data: DataSection) -> bool:
 
 def _from_path(path: str, split: str, where: str) -> Records:
     if Path(path).expanduser().is_dir():
-        return _from_saved(path, split, where)
+        return _filled(list(_saved(path, split, where)), path)
+    _check_split(path, split, where)
+    return read_rows(path)
+
+
+def _check_split(path: str, split: str, where: str) -> None:
     if split != "train":
         raise UsageError(
             f"[{where}] '{path}' is one file: it has no split '{split}'; name the held-out file as eval_path"
         )
-    return read_rows(path)
 
 
-def _from_saved(path: str, split: str, where: str) -> Records:
+def _saved(path: str, split: str, where: str) -> Any:
     from datasets import DatasetDict, load_from_disk
 
     try:
@@ -57,7 +72,7 @@ def _from_saved(path: str, split: str, where: str) -> Records:
         if split not in saved:
             raise UsageError(f"[{where}] '{path}' has no split '{split}' (splits: {', '.join(saved)})")
         saved = saved[split]
-    return _filled(list(saved), path)
+    return saved
 
 
 def _from_plugin(data: DataSection, name: str, split: str, where: str) -> Records:
@@ -75,6 +90,10 @@ def _from_plugin(data: DataSection, name: str, split: str, where: str) -> Record
 
 
 def _from_hub(data: DataSection, name: str, split: str, where: str) -> Records:
+    return _filled(list(_hub_dataset(data, name, split, where)), f"{name}, split {split}")
+
+
+def _hub_dataset(data: DataSection, name: str, split: str, where: str, **how: Any) -> Any:
     import datasets
 
     installed = ", ".join(info.name for info in list_plugins(["dataset"])) or "none"
@@ -82,10 +101,9 @@ def _from_hub(data: DataSection, name: str, split: str, where: str) -> Records:
     if data.options:
         raise UsageError(f"{absent}, and {where}.options are for plugins' datasets only")
     try:
-        loaded = datasets.load_dataset(name, data.config, split=split, revision=data.revision)
+        return datasets.load_dataset(name, data.config, split=split, revision=data.revision, **how)
     except Exception as error:  # the hub, its cache and remote files fail in ways of their own
         raise UsageError(f"{absent}, and the hub does not either: {_first_line(error)}") from error
-    return _filled(list(loaded), f"{name}, split {split}")
 
 
 def _first_line(error: Exception) -> str:

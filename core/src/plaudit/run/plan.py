@@ -47,7 +47,7 @@ def plan_lines(prepared: Prepared) -> Iterator[tuple[str, str]]:
     yield "batch", f"{sizes.prompts} prompts × {sizes.generations} completions = {rollouts} rollouts a generation"
     yield (
         "steps",
-        f"{sizes.steps:,} ({sizes.epochs:.2g} epochs), learning rate {config.learning_rate:g}, loss {config.loss_type}",
+        f"{sizes.steps:,}{_epochs(sizes.epochs)}, learning rate {config.learning_rate:g}, loss {config.loss_type}",
     )
     yield "output", run.output_dir
 
@@ -62,12 +62,16 @@ def _agents(agents: Any) -> Iterator[tuple[str, str]]:
         yield "tools", ", ".join(tool.name for tool in agents.tools)
 
 
+def _epochs(epochs: float | None) -> str:
+    return "" if epochs is None else f" ({epochs:.2g} epochs)"
+
+
 def _data(prepared: Prepared) -> str:
     run = prepared.run
     if run.data is None and not run.tasks:
         parts = [f"made up by the environment: {len(prepared.train):,} a generation"]
     elif run.data is not None:
-        parts = [f"{run.data.path or run.data.name}: {len(prepared.train):,} rows"]
+        parts = [f"{run.data.path or run.data.name}: {prepared.how_many}"]
     else:
         counts = ", ".join(f"{name} {count:,}" for name, count in prepared.task_rows.items())
         parts = [f"{len(prepared.train):,} rows ({counts})"]

@@ -17,6 +17,7 @@ from plaudit.run.model_files import ModelFiles, find_model
 from plaudit.run.peft_config import make_peft_config
 from plaudit.run.rewards import check_columns, check_every_task, load_rewards
 from plaudit.run.schema import DataSection, RunFile
+from plaudit.run.streaming import StreamedData, open_stream
 from plaudit.scoring.spec import RewardSpec, unique_names
 
 DEFAULT_SEED = 42
@@ -24,19 +25,23 @@ DEFAULT_SEED = 42
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a step takes: `prompts` × `generations` rollouts in one generation batch; `steps` optimizer steps in all."""
+    """What a step takes: `prompts` × `generations` rollouts in one generation batch; `steps` optimizer steps in all.
+
+    `epochs`: how often each row is taken; None = nobody knows.
+    """
 
     prompts: int
     generations: int
     steps: int
-    epochs: float
+    epochs: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A run that passed the preflight. `dropped`: rows left out because their prompt was too long, by task.
 
-    `agents`: its tools and environments, None = there are none.
+    `agents`: its tools and environments, None = there are none. `stream`: what gives the training rows where they
+    stream; `train` then holds the first of them.
     """
 
     run: RunFile
@@ -52,6 +57,12 @@ class Prepared:
     peft_config: Any = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     canary: Sequence[Record] = ()
+    stream: Any = None
+
+    @property
+    def how_many(self) -> str:
+        """The training rows in words."""
+        return f"{len(self.train):,} rows" if self.stream is None else "a stream of rows"
 
 
 def prepare_run(run: RunFile) -> Prepared:
@@ -72,6 +83,7 @@ def prepare_run(run: RunFile) -> Prepared:
     codec = prompt_codec(model.processing_class, config.chat_template_kwargs or {})
     kept = {name: _drop_long(data, sections.get(name), codec) for name, data in loaded.items()}
     train = _mixed(run, {name: data.train for name, data in kept.items()}, ratios)
+    stream = getattr(kept.get(""), "stream", None)
     heldout = _mixed(run, {name: data.heldout for name, data in kept.items()}, None)
     if agents is not None:
         check_agents(run, agents, train, heldout, config, model.processing_class)
@@ -84,12 +96,13 @@ def prepare_run(run: RunFile) -> Prepared:
         train=train,
         heldout=heldout,
         lengths=_check_lengths(train, heldout, codec, model, config),
-        sizes=_check_sizes(config, len(train), bool(heldout)),
+        sizes=_check_sizes(config, len(train), bool(heldout), streams=stream is not None),
         task_rows={name: sum(row.get("task") == name for row in train) for name in (task.name for task in run.tasks)},
         peft_config=make_peft_config(run.model.peft),
         agents=agents,
         canary=_canary_rows(run, rewards, seed),
-        dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept},
+        stream=stream,
+        dropped={name: len(loaded[name].train) - len(kept[name].train) for name in kept} if stream is None else {},
     )
 
 
@@ -121,7 +134,9 @@ def _loaded(run: RunFile, sections: Mapping[str, tuple[DataSection, str]], seed:
     """The rows of each section, as tools and environments need them where there are any."""
     environments = has_environments(run)
     loaded = {
-        name: load_data(data, where=where, seed=seed, may_lack_prompts=environments)
+        name: open_stream(data, where=where)
+        if data.streaming
+        else load_data(data, where=where, seed=seed, may_lack_prompts=environments)
         for name, (data, where) in sections.items()
     }
     return with_agents(loaded, run) if environments or run.tools else loaded
@@ -150,6 +165,10 @@ def _drop_long(data: LoadedData, section: tuple[DataSection, str] | None, codec:
     limit = section[0].max_prompt_tokens if section is not None else None
     if section is None or limit is None:
         return data
+    if isinstance(data, StreamedData):
+        return data.kept(
+            lambda row: token_counts([row], codec)[0] <= limit, f"{section[1]}.max_prompt_tokens = {limit}"
+        )
     parts = []
     for rows in (data.train, data.heldout):
         counts = token_counts(rows, codec)
@@ -174,7 +193,7 @@ def _check_lengths(
     return lengths
 
 
-def _check_sizes(config: Any, rows: int, has_heldout: bool) -> Sizes:
+def _check_sizes(config: Any, rows: int, has_heldout: bool, *, streams: bool) -> Sizes:
     """Raise UsageError when the rows cannot fill one generation batch, or evaluation is asked for without rows."""
     prompts = config.generation_batch_size // config.num_generations
     if rows < prompts:
@@ -186,6 +205,10 @@ def _check_sizes(config: Any, rows: int, has_heldout: bool) -> Sizes:
         raise UsageError(
             "config.eval_strategy needs held-out rows: set data.eval_split, data.eval_path or data.eval_size"
         )
+    if streams:
+        if config.max_steps <= 0:
+            raise UsageError("data.streaming: nobody knows how many steps an epoch has; set config.max_steps")
+        return Sizes(prompts, config.num_generations, config.max_steps, None)
     micro_batches = config.steps_per_generation * config.num_iterations
     per_epoch = (rows // prompts) * micro_batches / config.gradient_accumulation_steps
     steps = config.max_steps if config.max_steps > 0 else max(1, int(config.num_train_epochs * per_epoch))

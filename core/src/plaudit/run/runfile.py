@@ -14,6 +14,7 @@ from plaudit.run.overrides import apply_overrides
 from plaudit.run.parsing import build, join
 from plaudit.run.schema import DataSection, RewardSection, RunFile
 from plaudit.run.stages import check_stages
+from plaudit.run.streaming import check_streaming
 from plaudit.run.typecheck import closest, show
 
 _PLACES = {
@@ -53,6 +54,7 @@ def parse_run(table: Mapping[str, Any]) -> RunFile:
     for index, reward in enumerate(run.rewards):
         _check_reward(reward, f"reward.{index}")
     check_stages(run)
+    check_streaming(run)
     _check_watched(run)
     if run.task_temperature is not None and (run.task_temperature <= 0 or any(task.ratio for task in run.tasks)):
         raise UsageError(f"task_temperature = {run.task_temperature}: expected above 0, and no ratio on a [[task]]")

@@ -39,11 +39,12 @@ class DataSection:
     `path`: a json, jsonl, parquet or csv file, or a folder saved by `datasets`. `name`: a dataset that a plugin offers
     (with `options`), else a hub id (with `config` and `revision`). `columns` maps our names to theirs.
     Held-out rows: `eval_path` or `eval_split`, cut to `eval_size`; `eval_size` alone takes that many rows away
-    from the training rows.
+    from the training rows. `streaming`: rows are read as training gets to them, see `run.streaming`.
     """
 
     path: str | None = None
     name: str | None = None
+    streaming: bool = False
     config: str | None = None
     revision: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

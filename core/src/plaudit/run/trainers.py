@@ -26,7 +26,7 @@ def _own_trainer(prepared: Prepared, callbacks: Sequence[Any]) -> Any:
         model=prepared.model.path,
         reward_funcs=list(prepared.rewards),
         args=prepared.config,
-        train_dataset=list(prepared.train),
+        train_dataset=list(prepared.train) if prepared.stream is None else prepared.stream,
         eval_dataset=list(prepared.heldout) or None,
         processing_class=prepared.model.processing_class,
         peft_config=prepared.peft_config,
