@@ -7,9 +7,10 @@ import json
 import pytest
 from plaudit import UsageError
 from plaudit.run.folder import RunFolder
-from plaudit.run.mixing import tempered_ratios
+from plaudit.run.launch import Launch
+from plaudit.run.mixing import mix_tasks, tempered_ratios
 from plaudit.run.runfile import parse_run, resolved_table
-from plaudit.run.stages import joined_metrics, stage_runs
+from plaudit.run.stages import _started, joined_metrics, stage_runs
 
 
 def table(**more):
@@ -80,3 +81,37 @@ def test_metrics_count_on_from_stage_to_stage(tmp_path):
 def test_a_temperature_evens_tasks_out(temperature, shares):
     found = tempered_ratios({"a": [{}] * 100, "b": [{}] * 4}, temperature)
     assert list(found.values()) == pytest.approx(shares)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left", "expected"),
+    [
+        (None, [], (None, False)),
+        ("latest", [], (None, True)),
+        ("latest", ["metrics.jsonl"], (None, True)),
+        ("latest", ["metrics.jsonl", "checkpoint-4/half"], (None, True)),
+        ("latest", ["checkpoint-4/whole", "checkpoint-8/half"], ("latest", False)),
+        ("{folder}/checkpoint-4", ["checkpoint-4/whole", "checkpoint-8/whole"], ("{folder}/checkpoint-4", False)),
+        ("{folder}/../1-form/checkpoint-4", ["checkpoint-4/whole"], ("latest", False)),
+    ],
+)
+def test_a_stage_that_was_cut_off_goes_on_where_it_can(tmp_path, monkeypatch, asked, left, expected):
+    folder = tmp_path / "2-sense"
+    for name in left:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    whole = [path.parent for path in folder.glob("*/whole")]
+    monkeypatch.setattr(
+        "plaudit.grpo.saving.checkpoint_folders.newest_whole", lambda root: max(whole, default=None)
+    )  # fmt: skip
+    resume = None if asked is None else asked.format(folder=folder)
+    how = _started(RunFolder(folder), Launch(resume=resume))
+    wanted, overwrite = expected
+    assert (how.resume, how.overwrite) == (wanted and wanted.format(folder=folder), overwrite)
+
+
+def test_a_share_too_small_for_its_rows_is_refused():
+    rows = {"a": [{"n": place} for place in range(100)], "b": [{"n": 0}]}
+    assert len(mix_tasks(rows, {"a": 1, "b": 99})) == 10_000
+    with pytest.raises(UsageError, match=r"task 'a' has 100 rows for a share of 1e-06"):
+        mix_tasks(rows, {"a": 1e-6, "b": 1})

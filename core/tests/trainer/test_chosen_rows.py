@@ -35,6 +35,17 @@ def test_easy_rows_come_first_and_all_in_the_end():
     assert {number for batch in range(10, 60) for number in drawn(rows, batch)} == set(range(20))
 
 
+@pytest.mark.parametrize("sampling", ["shuffle", "spread"])
+def test_where_the_easiest_rows_are_too_few_for_a_batch_the_next_ones_fill_it(sampling):
+    """Rows 17 to 19 are the easiest; a batch takes four."""
+    curriculum = Curriculum(torch.arange(20).flip(0), start=0.15, steps=10)
+    rows = rows_of(curriculum=curriculum, sampling=sampling)
+    assert set(drawn(rows, 0)) == {16, 17, 18, 19}
+    rows.observe(scored([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]))
+    rows.step_of = lambda number: 0
+    assert set(drawn(rows, 1)) == {16, 17, 18, 19}
+
+
 @pytest.mark.parametrize(("step", "count"), [(0, 5), (5, 13), (10, 20), (50, 20)])
 def test_the_share_of_a_curriculum_grows_evenly(step, count):
     curriculum = Curriculum(torch.arange(20.0), start=0.25, steps=10)

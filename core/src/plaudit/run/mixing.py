@@ -8,19 +8,28 @@ from typing import Any
 from plaudit.errors import UsageError
 
 Record = Mapping[str, Any]
+MOST_ROWS = 10_000_000
 
 
 def mix_tasks(tasks: Mapping[str, Sequence[Record]], ratios: Mapping[str, float] | None = None) -> list[Record]:
     """All rows, with a `task` column and every column of every task (None where a task has none).
 
     Without `ratios` each row comes once. With them every task comes at least once in full, and a task whose share is
-    larger than its rows starts over. Tasks are interleaved evenly, so the shares hold also without shuffling.
+    larger than its rows starts over. Tasks are interleaved evenly, so the shares hold also without shuffling. Raises
+    UsageError where a share is so small that the rows would be too many.
     """
     columns = dict.fromkeys(name for rows in tasks.values() for row in rows for name in row)
     counts = {name: len(rows) for name, rows in tasks.items()}
     if ratios is not None:
-        scale = max(len(rows) / ratios[name] for name, rows in tasks.items())
-        counts = {name: round(scale * ratios[name]) for name in tasks}
+        rarest = max(tasks, key=lambda name: len(tasks[name]) / ratios[name])
+        scale = len(tasks[rarest]) / ratios[rarest]
+        if scale * sum(ratios.values()) > MOST_ROWS:
+            raise UsageError(
+                f"task '{rarest}' has {len(tasks[rarest])} rows for a share of "
+                f"{ratios[rarest] / sum(ratios.values()):.3g}: to show all of them the others would come in more than "
+                f"{MOST_ROWS:,} rows; give it fewer rows, or a larger ratio"
+            )
+        counts = {name: max(round(scale * ratios[name]), 1) for name in tasks}
     placed = []
     for order, (name, rows) in enumerate(tasks.items()):
         count = counts[name]

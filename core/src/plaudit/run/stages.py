@@ -81,11 +81,12 @@ def launch_stages(run: RunFile, how: Launch) -> int:
             continue
         _say(f"\nstage {index + 1} of {len(stages)}: {run.stages[index].name}\n")
         before = RunFolder(Path(stages[index - 1].output_dir)) if index else None
-        if before is not None and not how.dry_run and is_adapter(before.model) and is_main_process():
+        if before is not None and not how.dry_run and is_main_process() and is_adapter(before.model):
             _clear(before.merged)
             merge_adapter(before.model, before.merged)
+        _wait_for_all()
         started = stage if not how.dry_run else dataclasses.replace(stage, model=run.model)
-        code = launch(started, dataclasses.replace(how, resume=_resume(folder, how)))
+        code = launch(started, _started(folder, how))
         if code:
             return code
     if not how.dry_run and is_main_process():
@@ -106,8 +107,25 @@ def _model_after(stage: RunFile) -> str:
     return str(folder.merged if stage.model.peft is not None else folder.model)
 
 
-def _resume(folder: RunFolder, how: Launch) -> str | None:
-    return "latest" if how.resume and folder.checkpoints() else None
+def _started(folder: RunFolder, how: Launch) -> Launch:
+    """How a stage begins that is not done: a resumed run goes on from its checkpoint, and without one anew."""
+    from plaudit.grpo.saving.checkpoint_folders import newest_whole
+
+    if how.resume is None:
+        return how
+    if how.resume != "latest" and Path(how.resume).resolve().parent == folder.root.resolve():
+        return how
+    if newest_whole(folder.root) is not None:
+        return dataclasses.replace(how, resume="latest")
+    return dataclasses.replace(how, resume=None, overwrite=True)
+
+
+def _wait_for_all() -> None:
+    """Until every process is here: the main one may still be writing what the others are to read."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()
 
 
 def _clear(folder: Path) -> None:

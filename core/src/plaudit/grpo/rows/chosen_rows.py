@@ -31,10 +31,10 @@ class Curriculum:
     start: float
     steps: int
 
-    def admitted(self, step: float) -> Tensor:
-        """(N,) bool: which rows take part at a step; rows as difficult as the last of the share do."""
+    def admitted(self, step: float, *, at_least: int = 1) -> Tensor:
+        """(N,) bool: which rows take part at a step, `at_least` so many; rows as difficult as the last of them do."""
         share = min(1.0, self.start + (1 - self.start) * step / self.steps)
-        count = max(1, math.ceil(share * len(self.difficulty)))
+        count = max(at_least, math.ceil(share * len(self.difficulty)))
         return self.difficulty <= self.difficulty.sort().values[count - 1]
 
 
@@ -108,9 +108,7 @@ class ChosenRows:
 
     def weights(self, number: int) -> Tensor:
         """(N,) the chance of each row in generation batch `number`, relative to the others."""
-        allowed = torch.ones(len(self.dataset))
-        if self.curriculum is not None:
-            allowed = self.curriculum.admitted(self.step_of(number)).float()
+        allowed = self._allowed(number)
         if self.sampling == "shuffle":
             return allowed
         preferred = (self._by_spread() if self.sampling == "spread" else self._by_progress()) * allowed
@@ -119,11 +117,16 @@ class ChosenRows:
             return even
         return self.uniform * even + (1 - self.uniform) * preferred / preferred.sum()
 
+    def _allowed(self, number: int) -> Tensor:
+        """(N,) 1 for the rows that take part: all, or the easiest, but never fewer than a batch takes."""
+        if self.curriculum is None:
+            return torch.ones(len(self.dataset))
+        return self.curriculum.admitted(self.step_of(number), at_least=self.prompts_per_batch).float()
+
     def _draw(self, number: int) -> tuple[int, ...]:
         weights = self.weights(number)
-        missing = self.prompts_per_batch - int((weights > 0).sum())
-        if missing > 0:  # the easiest rows are too few for a batch: the next ones follow
-            weights = weights + 1e-9
+        if int((weights > 0).sum()) < self.prompts_per_batch:  # those that still teach are too few: others fill up
+            weights = weights + 1e-9 * self._allowed(number)
         drawn = torch.multinomial(weights, self.prompts_per_batch, replacement=False, generator=self._generator)
         return tuple(drawn.tolist())
 
