@@ -59,15 +59,25 @@ def test_what_verl_returns_besides_is_kept(verl_file):
 
 
 @pytest.mark.parametrize(
-    ("told", "score"), [(1, 1.0), (True, 1.0), (0.5, 0.5), ({"score": 2}, 2.0), ({"acc": 1.0}, 1.0), (None, None)]
+    ("told", "score"),
+    [
+        (1, 1.0),
+        (True, 1.0),
+        (0.5, 0.5),
+        ({"score": 2}, 2.0),
+        ({"acc": 1.0}, 1.0),
+        (None, None),
+        ({"score": None}, None),
+    ],
 )
 def test_scores_of_others_are_verdicts(told, score):
     assert verdict_of(told, "x").score == score
 
 
-def test_a_word_is_no_score():
+@pytest.mark.parametrize("told", ["good", {"score": "good"}, [1.0]])
+def test_a_word_is_no_score(told):
     with pytest.raises(UsageError, match="expected a number"):
-        verdict_of("good", "x")
+        verdict_of(told, "x")
 
 
 def test_a_trl_function_needs_no_bridge():

@@ -2,10 +2,12 @@
 
 import asyncio
 
+import pytest
 from counter import Counter
-from openreward import AsyncOpenReward
+from openreward import AsyncOpenReward, GroupCandidate, Message
 from openreward.environments import Environment, Server, TextBlock, ToolOutput, terminal, tool
 from plaudit import load_environment
+from plaudit.bridges.http import ServerError
 from plaudit.bridges.ors_server import ORSServer
 from plaudit.bridges.sessions import EnvironmentSessions
 from plaudit.plugins.loading import load_plugin
@@ -81,3 +83,59 @@ def test_our_client_plays_episodes_at_its_server():
         rows = load_plugin("dataset", "ors", options={"url": url})(split="train")
         assert [row["task_index"] for row in rows] == [0, 1]
         assert asyncio.run(play(url, "done")) == (["add up to 5", "5"], 1.0)
+
+
+class Contest(Adder):
+    async def score_group(self, candidates):
+        texts = ["".join(block.text for one in candidate.messages for block in one.blocks) for candidate in candidates]
+        if "spoil" in texts:
+            raise RuntimeError("the judge is out")
+        return [float(len(text) == max(map(len, texts))) for text in texts]
+
+
+def test_its_server_compares_our_group():
+    async def play(url, *answers):
+        made = load_environment("ors", options={"url": url})
+        group = [made() for _ in answers]
+        for one in group:
+            await one.reset(task_index=0)
+        await group[0].add(number=3)
+        try:
+            return await type(group[0]).score_group(group, list(answers))
+        finally:
+            await asyncio.gather(*(one.close() for one in group))
+
+    with served_asgi(Server([Contest]).app) as url:
+        found = asyncio.run(play(url, "done", "longer answer"))
+        assert [(one.score, one.metrics) for one in found] == [
+            (1.0, {"group": 0.0, "alone": 1.0}),
+            (1.0, {"group": 1.0, "alone": 0.0}),
+        ]
+        with pytest.raises(ServerError, match="the judge is out"):
+            asyncio.run(play(url, "spoil", "other"))
+
+
+class Furthest(Counter):
+    @classmethod
+    def score_group(cls, environments, completions):
+        return [float(one.count == max(other.count for other in environments)) for one in environments]
+
+
+def test_our_server_compares_its_clients_group():
+    async def play(url):
+        client = AsyncOpenReward(api_key="none", base_url=url)
+        environment = client.environments.get(name="furthest", base_url=url)
+        task = (await environment.list_tasks("train"))[0]
+        async with environment.session(task) as one, environment.session(task) as other:
+            await one.call_tool("add", {"number": 1})
+            await other.call_tool("add", {"number": 2})
+            candidates = [
+                GroupCandidate([Message(role="assistant", blocks=[TextBlock(text="x")])], {"sid": session.sid})
+                for session in (one, other)
+            ]
+            return await one.supports_score_group(), await one.score_group(candidates)
+
+    app = ORSServer(EnvironmentSessions(Furthest), [{"goal": 5}]).app(WebLimits())
+    with served(app) as url:
+        supported, scores = asyncio.run(play(url))
+    assert (supported, [one.reward for one in scores]) == (True, [0.0, 1.0])

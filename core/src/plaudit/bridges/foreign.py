@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from plaudit.errors import UsageError
@@ -14,7 +15,7 @@ from plaudit.plugins.declare import verifier
 from plaudit.plugins.resolve import resolve
 from plaudit.types import Text, Verdict
 
-from .http import JSONClient
+from .http import JSONClient, ServerError, number_of, part_of
 
 _SCORES = ("score", "acc", "reward")
 
@@ -60,19 +61,27 @@ class NemoGymVerify:
     """
 
     def __init__(self, url: str, timeout_s: float = 60.0) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"nemo_gym: url is {url!r}; expected http://host:port")
         self._client = JSONClient(url, timeout_s)
 
     async def verify(self, completion: str, prompt: Any = "", **columns: Any) -> Verdict:
-        """Ask the server about one completion. Raises ConnectionError when it is down, ServerError on its errors."""
+        """Ask the server about one completion.
+
+        Raises ConnectionError when it is down, ServerError on its errors and on a reward that is no finite number.
+        """
         told = await self._client.post("/verify", {**columns, **verify_request(completion, prompt)})
-        components = {name: value for name, value in (told.get("reward_components") or {}).items() if value is not None}
-        metrics = {name: float(value) for name, value in components.items()}
+        where = f"{self._client.url}/verify"
+        if not isinstance(told, Mapping):
+            raise ServerError(f"{where} answered {told!r:.80}; expected an object with a reward")
+        components = told.get("reward_components") or {}
+        metrics = {
+            str(name): number_of(value, f"reward_components.{name}", where)
+            for name, value in part_of({"reward_components": components}, "reward_components", dict, where).items()
+            if value is not None
+        }
         if told.get("mask_sample"):
             why = told.get("failure_reason") or told.get("failure_kind") or "the server masked it"
             return Verdict.abstain(str(why), metrics=metrics)
-        return Verdict(float(told["reward"]), metrics=metrics)
+        return Verdict(number_of(told.get("reward"), "reward", where), metrics=metrics)
 
 
 def verify_request(completion: str, prompt: Text) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def verdict_of(told: Any, what: str) -> Verdict:
         others = {key: value for key, value in told.items() if key != name}
         numbers = {key: float(value) for key, value in others.items() if isinstance(value, (int, float))}
         texts = {key: value for key, value in others.items() if isinstance(value, str)}
-        return Verdict(float(told[name]), metrics=numbers, columns=texts)
+        return replace(verdict_of(told[name], f"{what}'s {name}"), metrics=numbers, columns=texts)
     if isinstance(told, (int, float)) or hasattr(told, "__float__"):
         return Verdict(float(told))
     raise UsageError(f"the {what} gave {told!r:.80}; expected a number or a mapping with a 'score'")

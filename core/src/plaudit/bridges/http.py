@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plaudit.errors import PlauditError
+from plaudit.errors import PlauditError, UsageError
 
 TRIES = 3
 BACKOFF_S = 0.5
 _TRANSIENT = (502, 503, 504)
+_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "text"}
 
 
 class ServerError(PlauditError):
@@ -22,7 +24,7 @@ class ServerError(PlauditError):
 @dataclass(slots=True, eq=False)
 class JSONClient:
     """One server. `timeout_s`: of one request. Each event loop has a connection pool of its own; `close` ends this
-    loop's.
+    loop's. Raises UsageError on an address that is none.
     """
 
     url: str
@@ -30,13 +32,19 @@ class JSONClient:
     headers: Mapping[str, str] = field(default_factory=dict)
     _sessions: dict[int, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise UsageError(f"url is {self.url!r}; expected http://host:port")
+        if not self.timeout_s > 0:
+            raise UsageError(f"timeout_s is {self.timeout_s!r}; expected more than 0")
+
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Any:
         """The JSON answer. Raises ConnectionError when the server cannot be reached, ServerError on its errors."""
-        return json.loads(await self._ask("GET", path, None, headers))
+        return self._json("GET", path, await self._ask("GET", path, None, headers))
 
     async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
         """As `get`, with a JSON body."""
-        return json.loads(await self._ask("POST", path, body, headers))
+        return self._json("POST", path, await self._ask("POST", path, body, headers))
 
     async def events(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> dict[str, str]:
         """The server-sent events of an answer by name; the data of equal names is joined."""
@@ -62,6 +70,13 @@ class JSONClient:
         session = self._sessions.pop(id(asyncio.get_running_loop()), None)
         if session is not None:
             await session.close()
+
+    def _json(self, method: str, path: str, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError:
+            said = text[:80].strip() or "nothing"
+            raise ServerError(f"{method} {self.url.rstrip('/')}{path} answered {said!r}; expected JSON") from None
 
     async def _ask(self, method: str, path: str, body: Any, headers: Mapping[str, str] | None) -> str:
         import aiohttp
@@ -93,6 +108,22 @@ class JSONClient:
             timeout = aiohttp.ClientTimeout(total=self.timeout_s)
             self._sessions[key] = aiohttp.ClientSession(timeout=timeout, headers=dict(self.headers))
         return self._sessions[key]
+
+
+def part_of(told: Any, name: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """A part of an answer. Raises ServerError, which says where, unless it is there and of that kind."""
+    found = told.get(name) if isinstance(told, Mapping) else None
+    if not isinstance(found, kind):
+        wanted = _KINDS.get(kind, "a number") if isinstance(kind, type) else "a number"
+        raise ServerError(f"{where} answered {told!r:.120}; expected {name!r} in it, {wanted}")
+    return found
+
+
+def number_of(value: Any, what: str, where: str) -> float:
+    """A finite number. Raises ServerError, which says where, on anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ServerError(f"{where} gave {what} = {value!r:.60}; expected a finite number")
+    return float(value)
 
 
 def ask_now(url: str, path: str, body: Any = None, *, timeout_s: float = 30.0, headers: Any = None) -> Any:

@@ -9,7 +9,7 @@ import functools
 import json
 from typing import Any
 
-from .http import JSONClient, ServerError, ask_now
+from .http import JSONClient, ServerError, ask_now, number_of, part_of
 from .remote_tools import class_with_tools, function_schema_of
 
 _HIDDEN = ("metadata",)
@@ -23,10 +23,13 @@ def openenv_environment(*, url: str, timeout_s: float = 120.0) -> Any:
 class OpenEnvEpisode:
     """One WebSocket session. The reward is the sum of what the steps gave."""
 
-    client: JSONClient
+    url: str
+    timeout_s: float
     tools: tuple[str, ...] = ()
 
     def __init__(self) -> None:
+        # One each: closing an instance must not take the connections of another.
+        self.client = JSONClient(self.url, self.timeout_s)
         self._socket: Any = None
         self._reward: float | None = None
         self._done = False
@@ -50,26 +53,44 @@ class OpenEnvEpisode:
 
     async def close(self) -> None:
         """End the session."""
-        if self._socket is not None:
-            await self._socket.send_str(json.dumps({"type": "close"}))
-            await self._socket.close()
-            self._socket = None
-        await self.client.close()
+        socket, self._socket = self._socket, None
+        try:
+            if socket is not None and not socket.closed:
+                await socket.send_str(json.dumps({"type": "close"}))
+                await socket.close()
+        finally:
+            await self.client.close()
 
     async def _ask(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         if self._socket is None or self._socket.closed:
+            if kind != "reset":
+                raise ServerError(f"{self._where} closed the connection; the episode is lost")
             self._socket = await self.client.socket("/ws")
         await self._socket.send_str(json.dumps({"type": kind, "data": data}))
-        told = json.loads((await self._socket.receive(self.client.timeout_s)).data)
-        if told.get("type") == "error":
-            raise ServerError(f"{self.client.url}: {told.get('data')}")
-        return dict(told["data"])
+        try:
+            heard = await self._socket.receive(self.client.timeout_s)
+        except TimeoutError:
+            await self._socket.close()  # an answer that comes late would be taken for the next one's
+            raise TimeoutError(f"{kind} at {self._where} was not answered within {self.client.timeout_s:g} s") from None
+        try:
+            told = json.loads(heard.data)
+        except (TypeError, ValueError):
+            await self._socket.close()
+            said = "closed the connection" if not isinstance(heard.data, str) else f"answered {heard.data[:80]!r}"
+            raise ServerError(f"{self._where} {said} on {kind}; expected JSON") from None
+        if isinstance(told, dict) and told.get("type") == "error":
+            raise ServerError(f"{self._where}: {told.get('data')}")
+        return dict(part_of(told, "data", dict, self._where))
+
+    @property
+    def _where(self) -> str:
+        return f"{self.client.url}/ws"
 
     def _heard(self, told: dict[str, Any]) -> str:
         if told.get("reward") is not None:
-            self._reward = (self._reward or 0.0) + float(told["reward"])
+            self._reward = (self._reward or 0.0) + number_of(told["reward"], "reward", self._where)
         self._done = bool(told.get("done"))
-        observation = told.get("observation", {})
+        observation = part_of(told, "observation", dict, self._where)
         shown = {
             name: value for name, value in observation.items() if name not in _HIDDEN and value not in ("", [], {})
         }
@@ -78,10 +99,12 @@ class OpenEnvEpisode:
 
 @functools.cache
 def _class_of(url: str, timeout_s: float) -> type:
-    schema = ask_now(url, "/schema")["action"]
+    JSONClient(url, timeout_s)
+    schema = part_of(ask_now(url, "/schema"), "action", dict, f"{url}/schema")
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in _HIDDEN}
     parameters = {"type": "object", "properties": properties, "required": schema.get("required", [])}
     step = function_schema_of("step", schema.get("description", "Take a step."), parameters)
-    made = class_with_tools("OpenEnv", OpenEnvEpisode, [step], OpenEnvEpisode.act)
-    made.client = JSONClient(url, timeout_s)  # type: ignore[attr-defined]
-    return made
+    made: Any = class_with_tools("OpenEnv", OpenEnvEpisode, [step], OpenEnvEpisode.act)
+    made.url, made.timeout_s = url, timeout_s
+    found: type = made
+    return found

@@ -33,6 +33,8 @@ def openenv_app(
         from openenv.core.env_server import create_app
     except ImportError as error:
         raise UsageError(f"serving OpenEnv needs openenv-core: pip install openenv-core ({error})") from error
+    if not tasks:
+        raise UsageError("there are no tasks to serve; give at least one row")
     sessions = EnvironmentSessions(environment)
     action, observation = _records()
     rows = [dict(row) for row in tasks]
@@ -59,7 +61,7 @@ class _Episode:
         if self.sid not in self.sessions:
             raise UsageError("step before reset: reset the environment first")
         if action.tool is None:
-            reward = await asyncio.wait_for(self.sessions.finish(self.sid), timeout_s)
+            reward = await asyncio.wait_for(self.sessions.finish(self.sid, action.answer or ""), timeout_s)
             return {"done": True, "reward": reward}
         try:
             called = self.sessions.call(self.sid, action.tool, action.arguments)

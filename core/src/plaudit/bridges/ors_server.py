@@ -7,8 +7,6 @@ returns the reward.
 from __future__ import annotations
 
 import asyncio
-import json
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plaudit.errors import UsageError
 from plaudit.scoring.web import WebLimits, json_object, web_app
 
+from .ors_streams import Works, candidates_of, scores_of, session_made, streamed
 from .sessions import EnvironmentSessions, Session
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class ORSServer:
             raise UsageError(f"environment '{sessions.name}' has no tasks to serve; give it at least one row")
         self._sessions = sessions
         self._tasks = [dict(row) for row in tasks]
-        self._results: dict[str, str] = {}
+        self._works = Works()
 
     def app(self, limits: WebLimits) -> web.Application:
         """The aiohttp application."""
@@ -63,6 +62,7 @@ class ORSServer:
                 f"{prefix}/num_tasks": self._num_tasks,
                 f"{prefix}/task": self._task,
                 f"{prefix}/task_range": self._task_range,
+                f"{prefix}/score_group": self._score_group,
             }
         for path, handler in gets.items():
             app.router.add_get(path, handler)
@@ -82,6 +82,7 @@ class ORSServer:
         sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await sweeping
+        self._works.stop()
         await self._sessions.close()
 
     async def _health(self, _: web.Request) -> web.Response:
@@ -93,7 +94,7 @@ class ORSServer:
     async def _tools(self, _: web.Request) -> web.Response:
         tools = [_tool_spec(tool.schema) for tool in self._sessions.kind.tools]
         terminal = {"name": TERMINAL, "arg": "answer", "description": "Ends the episode and returns its reward."}
-        return _json({"tools": tools, "terminal_tool": terminal, "supports_score_group": False})
+        return _json({"tools": tools, "terminal_tool": terminal, "supports_score_group": self._sessions.scores_groups})
 
     async def _splits(self, _: web.Request) -> web.Response:
         return _json([{"name": SPLIT, "type": "train"}])
@@ -112,10 +113,14 @@ class ORSServer:
 
     async def _task_range(self, request: web.Request) -> web.Response:
         body = await self._split(request)
-        return _json({"tasks": self._tasks[body.get("start") : body.get("stop")], "env_name": self._sessions.name})
+        start, stop = body.get("start"), body.get("stop")
+        for name, place in (("start", start), ("stop", stop)):
+            if place is not None and (not isinstance(place, int) or isinstance(place, bool)):
+                raise UsageError(f"{name} is {place!r}; expected a whole number")
+        return _json({"tasks": self._tasks[start:stop], "env_name": self._sessions.name})
 
     async def _new_session(self, request: web.Request) -> web.StreamResponse:
-        return await _stream(request, [("task_id", uuid.uuid4().hex), ("end", "")])
+        return await session_made(request)
 
     async def _create(self, request: web.Request) -> web.Response:
         sid, body = _sid(request), await json_object(request)
@@ -144,18 +149,36 @@ class ORSServer:
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         session, body = self._session(request), await json_object(request)
-        task_id = body.get("task_id") or uuid.uuid4().hex
-        if task_id not in self._results:
-            self._results[task_id] = json.dumps(await self._called(_sid(request), session, body))
-        result = self._results.pop(task_id)
-        return await _stream(request, [("task_id", task_id), ("end", result)])
+        task_id, work = self._works.begun(body.get("task_id"), self._called(_sid(request), session, body))
+        return await streamed(request, task_id, work)
+
+    async def _score_group(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        self._session(request)
+        if not self._sessions.scores_groups:
+            raise web.HTTPNotFound(text=f"environment {self._sessions.name!r} does not compare a group")
+        body = await json_object(request)
+        sids, completions = candidates_of(body)
+
+        async def scored() -> dict[str, Any]:
+            return scores_of(await self._sessions.score_group(sids, completions))
+
+        task_id, work = self._works.begun(body.get("task_id"), scored())
+        return await streamed(request, task_id, work)
 
     async def _called(self, sid: str, session: Session, body: Mapping[str, Any]) -> dict[str, Any]:
         name, arguments = body.get("name"), body.get("input") or {}
+        if not isinstance(arguments, dict):
+            return {
+                "ok": False,
+                "error": f"input is {arguments!r:.60}; expected an object",
+                "reason": "input_validation",
+            }
         if session.finished:
             return {"ok": False, "error": "the episode has ended", "reason": "episode_finished"}
         if name == TERMINAL:
-            reward = await self._sessions.finish(sid)
+            reward = await self._sessions.finish(sid, str(arguments.get("answer") or ""))
             return _success("", reward=reward, finished=True)
         try:
             return _success(await self._sessions.call(sid, str(name), arguments))
@@ -170,7 +193,7 @@ class ORSServer:
         return body
 
     def _row(self, index: Any) -> dict[str, Any]:
-        if not isinstance(index, int) or not 0 <= index < len(self._tasks):
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self._tasks):
             raise UsageError(f"no task {index!r}; there are {len(self._tasks)}")
         return self._tasks[index]
 
@@ -212,15 +235,3 @@ def _json(value: Any) -> web.Response:
     from aiohttp import web
 
     return web.json_response(value)
-
-
-async def _stream(request: web.Request, events: Sequence[tuple[str, str]]) -> web.StreamResponse:
-    """Server-sent events, and the end of the stream."""
-    from aiohttp import web
-
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-    await response.prepare(request)
-    for event, data in events:
-        await response.write(f"event: {event}\ndata: {data}\n\n".encode())
-    await response.write_eof()
-    return response

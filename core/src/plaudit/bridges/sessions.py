@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from plaudit.errors import UsageError
+from plaudit.plugins.contract import as_verdict, as_verdicts
 from plaudit.plugins.importing import describe_error
 from plaudit.rollout.agent.kinds import EnvironmentKind, probe
 from plaudit.rollout.agent.spec import EnvironmentSpec, environment_spec_of
+from plaudit.types import Verdict
 
 IDLE_S = 900.0
 
@@ -39,6 +41,10 @@ class EnvironmentSessions:
         self._spec = environment_spec_of(environment)
         self.kind: EnvironmentKind
         self.kind, probed = probe(None, self._spec)
+        if self.kind.replies is not None:
+            raise UsageError(
+                f"{self.kind.label} answers turns itself (answer_turn); the protocols served here have tools alone"
+            )
         if self.kind.replies is not None:
             raise UsageError(
                 f"{self.kind.label} answers turns itself (answer_turn); a server offers tools, reset and reward alone"
@@ -100,12 +106,41 @@ class EnvironmentSessions:
             except Exception as error:
                 raise UsageError(f"tool {name!r} failed: {describe_error(error)}") from error
 
-    async def finish(self, sid: str) -> float | None:
-        """End the episode; its reward, None where the environment gives none."""
+    async def finish(self, sid: str, answer: str = "") -> float | None:
+        """End the episode with the model's answer; its reward, None where the environment gives none.
+
+        Raises UsageError when it fails.
+        """
         session = self.get(sid)
+        get_reward = getattr(session.instance, "get_reward", None)
         async with session.lock:
             session.finished = True
-            return await _called(session.instance.get_reward) if self.kind.scores else None
+            if not callable(get_reward):
+                return None
+            reads = "completion" in inspect.signature(get_reward).parameters
+            try:
+                told = await _called(get_reward, **({"completion": answer} if reads else {}))
+                return as_verdict(told, f"{self.name}.get_reward").score
+            except Exception as error:
+                raise UsageError(f"get_reward failed: {describe_error(error)}") from error
+
+    async def score_group(self, sids: Sequence[str], completions: Sequence[str]) -> list[Verdict]:
+        """The verdicts of the environment's `score_group` on a group's sessions. Raises UsageError when it fails."""
+        lost = [sid for sid in sids if sid not in self]
+        if lost:
+            raise UsageError(f"there is no session {lost[0]!r}; compare a group before its sessions are deleted")
+        instances = [self.get(sid).instance for sid in sids]
+        function: Any = getattr(self.kind.type, "score_group")  # noqa: B009 - only some have it
+        try:
+            told = await _called(function, environments=instances, completions=list(completions))
+            return as_verdicts(told, len(sids), f"{self.name}.score_group")
+        except Exception as error:
+            raise UsageError(f"score_group failed: {describe_error(error)}") from error
+
+    @property
+    def scores_groups(self) -> bool:
+        """Whether the environment compares the rollouts of a group."""
+        return callable(getattr(self.kind.type, "score_group", None))
 
     async def delete(self, sid: str) -> None:
         """Close a session; nothing when there is none."""
@@ -141,12 +176,15 @@ async def _close(instance: Any) -> None:
 
 
 def _joined(prompt: Any, said: Any) -> str:
-    """The row's prompt, if it is text, and what reset said."""
-    parts = [prompt if isinstance(prompt, str) else _last_text(prompt), said]
-    return "\n\n".join(str(part) for part in parts if part)
+    """The text of the row's prompt and of what reset said."""
+    return "\n\n".join(part for part in (_text_of(prompt), _text_of(said)) if part)
 
 
-def _last_text(messages: Any) -> str:
-    if not isinstance(messages, list) or not messages:
-        return ""
-    return "\n\n".join(str(message.get("content", "")) for message in messages if message.get("role") != "assistant")
+def _text_of(said: Any) -> str:
+    """Text, or that of messages, the model's own left out, or of content blocks."""
+    if not isinstance(said, list):
+        return str(said or "")
+    parts = [one for one in said if isinstance(one, Mapping) and one.get("role") != "assistant"]
+    return "\n\n".join(
+        filter(None, (_text_of(one["content"]) if "content" in one else one.get("text") for one in parts))
+    )
