@@ -16,7 +16,14 @@ from torch import Tensor, nn
 
 from .batch import MicroBatch
 from .forward.head_forward import Tail, answered_by, is_plain, tail_of, vocabulary
-from .forward.head_logprobs import Entropies, chunked_logprobs, linear_logprobs, logprobs_of
+from .forward.head_logprobs import (
+    OUTSIDE,
+    Entropies,
+    chunked_logprobs,
+    full_precision,
+    linear_logprobs,
+    logprobs_of,
+)
 from .forward.lean_norms import LeanNorms
 from .forward.packable import PackedModel
 from .forward.packing import Packed, pack
@@ -88,8 +95,11 @@ class TokenScorer:
             # sum of nothing is there for wrappers, whose hooks wait for a gradient.
             return (logits if logits is found[-1] else found[-1] + logits[:0].sum()), aux_loss
         flat = logits.flatten(0, -2)
-        chosen = flat if found else flat.index_select(0, positions)
-        return logprobs_of(chosen, self.scaling, batch.targets, batch.candidates, entropies), aux_loss
+        chosen = full_precision(flat if found else flat.index_select(0, positions))
+        # Some give tokens that they never write -inf, or the least number, which a temperature makes -inf.
+        return logprobs_of(
+            chosen.clamp(min=OUTSIDE), self.scaling, batch.targets, batch.candidates, entropies
+        ), aux_loss
 
     def _run(self, model: nn.Module, batch: MicroBatch, packed: Packed | None) -> tuple[Tensor, Tensor | None]:
         if packed is not None and self.packed is not None:

@@ -58,8 +58,7 @@ def chunked_logprobs(
 
 def logprobs_of(logits: Tensor, tail: Tail, targets: Tensor, candidates: Tensor | None, entropies: Entropies) -> Tensor:
     """logits: (t, V), as the head gives them. Returns (t, 1) log-probs, or (t, 2) with the entropies."""
-    # Some models give tokens that they never write -inf, or the least number, which a temperature makes -inf.
-    scaled = among(tail(_full_precision(logits)), candidates).clamp(min=OUTSIDE)
+    scaled = among(tail(full_precision(logits)), candidates)
     total = torch.logsumexp(scaled, dim=-1)
     logprobs = scaled.gather(-1, targets[:, None])[:, 0] - total
     if entropies == "none":
@@ -69,7 +68,8 @@ def logprobs_of(logits: Tensor, tail: Tail, targets: Tensor, candidates: Tensor 
     return torch.stack([logprobs, entropy], dim=-1)
 
 
-def _full_precision(values: Tensor) -> Tensor:
+def full_precision(values: Tensor) -> Tensor:
+    """Half precision as float32, others as they are."""
     return values if values.dtype == torch.float64 else values.float()
 
 
@@ -104,7 +104,7 @@ class _LinearLogprobs(torch.autograd.Function):
         wanted = entropies != "none"
         size = max(1, MAX_LOGITS // weight.shape[0])
         keep = hidden.shape[0] <= size and tail.cap is None and any(ctx.needs_input_grad[:3])
-        found, kept = [_full_precision(hidden).new_zeros(0, 2 + wanted)], None
+        found, kept = [full_precision(hidden).new_zeros(0, 2 + wanted)], None
         for part in _slices(hidden.shape[0], size):
             logits = among(_logits(hidden[part], weight, bias, tail), _part(candidates, part))
             total = torch.logsumexp(logits, dim=-1, keepdim=True)
@@ -147,7 +147,7 @@ class _LinearLogprobs(torch.autograd.Function):
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, tail: Tail) -> Tensor:
-    return tail(_full_precision(nn.functional.linear(hidden, weight, bias)))
+    return tail(full_precision(nn.functional.linear(hidden, weight, bias)))
 
 
 def _logit_gradient(probabilities: Tensor, grad: Tensor, targets: Tensor, values: Tensor | None) -> Tensor:
