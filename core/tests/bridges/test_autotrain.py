@@ -1,20 +1,16 @@
-"""AITraining's interface end to end: episodes over a batched policy, runs by flags and by Python, the hotel example."""
+"""AITraining's interface end to end: runs by flags and by Python, the hotel example."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from plaudit import UsageError
 from plaudit.bridges.autotrain import AutoTrainProject, LLMTrainingParams
 from plaudit.bridges.autotrain.environment import load_environment
-from plaudit.bridges.autotrain.policy import EpisodeBatcher, PolicyHandle
 from plaudit.cli import main
-from plaudit.rollout.protocol import SamplingOptions
-from plaudit.rollout.transformers_generator import TransformersGenerator
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -58,6 +54,7 @@ class Env:
 def env_module(tmp_path, monkeypatch):
     name = f"env_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(ENVIRONMENT)
+    (tmp_path / "wrong_code.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     yield name
     sys.modules.pop(name, None)
@@ -69,66 +66,12 @@ def env_module(tmp_path, monkeypatch):
         ("no_such_module_here", "Env", {}, "cannot be imported"),
         (None, "Nope", {}, "has no such class .it has Env"),
         (None, "Env", {"colour": 1}, r"Env.colour=1. failed: TypeError"),
+        ("wrong_code", "Env", {}, "wrong_code: cannot be imported from .*ZeroDivisionError"),
     ],
 )
 def test_an_environment_that_cannot_be_built_is_named(env_module, module, name, config, says):
     with pytest.raises(UsageError, match=says):
         load_environment(module or env_module, name, config)
-
-
-def load(model_folder):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    return AutoModelForCausalLM.from_pretrained(model_folder), AutoTokenizer.from_pretrained(model_folder)
-
-
-def test_generations_of_concurrent_episodes_are_one_batch(model_folder):
-    model, tokenizer = load(model_folder)
-    batcher = EpisodeBatcher(TransformersGenerator(model, tokenizer))
-    found = {}
-    begin = threading.Barrier(8)
-
-    def episode(number):
-        with batcher.episode():
-            begin.wait()
-            handle = PolicyHandle(model, batcher, 0, seed=number)
-            found[number] = handle.generate(**tokenizer(f"{number} and", return_tensors="pt"), max_new_tokens=6)
-
-    threads = [threading.Thread(target=episode, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert batcher.calls <= 3
-    for number, written in found.items():
-        inputs = tokenizer(f"{number} and", return_tensors="pt")
-        alone = model.generate(**inputs, max_new_tokens=6, do_sample=False)
-        assert written.tolist() == alone.tolist()
-
-
-def test_an_error_in_generation_reaches_every_episode_that_waited(model_folder):
-    model, tokenizer = load(model_folder)
-    handle = PolicyHandle(model, EpisodeBatcher(TransformersGenerator(model, tokenizer)), 0, seed=1)
-    inputs = tokenizer("a", return_tensors="pt")
-    with pytest.raises(UsageError, match="num_beam_groups"):
-        handle.generate(**inputs, num_beam_groups=2)
-    with pytest.raises(UsageError, match="output_scores"):
-        handle.generate(**inputs, output_scores=True)
-    assert handle.generate(**inputs, max_new_tokens=2).shape == (1, 3)
-    assert handle.config is model.config
-
-
-def test_left_padded_prompts_are_read_by_their_mask(model_folder):
-    import torch
-
-    model, tokenizer = load(model_folder)
-    handle = PolicyHandle(model, EpisodeBatcher(TransformersGenerator(model, tokenizer)), 0, seed=1)
-    tokenizer.padding_side = "left"
-    inputs = tokenizer(["ab", "abcdef"], return_tensors="pt", padding=True)
-    written = handle.generate(**inputs, max_new_tokens=4)
-    expected = model.generate(**inputs, max_new_tokens=4, do_sample=False)
-    assert torch.equal(written[:, :6], inputs["input_ids"])
-    assert written[:, 6:].tolist() == expected[:, 6:].tolist()
 
 
 def run_flags(module, folder, model_folder, *more):
@@ -237,11 +180,3 @@ def test_the_hotel_guest_scores_what_was_done(lines, score, model_folder, monkey
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     policy = Scripted(tokenizer, *lines[1:], "nothing", "nothing")
     assert env.score_episode(policy, tokenizer, lines[0], index) == pytest.approx(score)
-
-
-def test_an_episode_is_not_held_up_by_one_that_does_not_generate(model_folder):
-    model, tokenizer = load(model_folder)
-    batcher = EpisodeBatcher(TransformersGenerator(model, tokenizer))
-    with batcher.episode(), batcher.episode():
-        made = batcher.generate([(5, 6)], SamplingOptions(max_new_tokens=1, temperature=0), seed=1)
-    assert len(made[0].completion_ids) == 1

@@ -64,7 +64,21 @@ def test_defaults_are_those_of_the_original():
         ({"lr": -1.0}, "--lr is -1.0"),
         ({"trainer": "ppo"}, "--trainer is 'ppo'"),
         ({"quantization": "int2"}, "--quantization is 'int2'"),
-        ({"use_vllm": True, "vllm_mode": "server"}, "needs --vllm-server-url"),
+        ({"rl_num_generations": "4"}, "--rl-num-generations is '4'; expected int"),
+        ({"rl_num_generations": 2.5}, "--rl-num-generations is 2.5; expected int"),
+        ({"epochs": True}, "--epochs is True; expected int"),
+        ({"lr": "abc"}, "--lr is 'abc'; expected float"),
+        ({"lr": float("nan")}, "--lr is nan; expected a number"),
+        ({"lr": float("inf")}, "--lr is inf; expected a number"),
+        ({"rl_temperature": 0.0}, "--rl-temperature is 0; log-probs"),
+        ({"peft": "yes"}, "--peft is 'yes'; expected bool"),
+        ({"rl_top_k": None}, "--rl-top-k is None; expected int"),
+        ({"vllm_mode": None}, "--vllm-mode is None"),
+        ({"max_samples": 2.0}, "--max-samples is 2.0; expected int or nothing"),
+        ({"rl_env_config": 3}, "--rl-env-config is 3"),
+        ({"model": ""}, "--model is empty"),
+        ({"warmup_ratio": 5.0}, "--warmup-ratio is 5.0; expected a share below 1"),
+        ({"vllm_server_url": "host:8000"}, "--vllm-server-url is 'host:8000'"),
         ({"push_to_hub": True}, "--repo-id"),
     ],
 )
@@ -89,6 +103,27 @@ def test_parameters_reach_the_configuration(tmp_path):
     )
     assert found == (0.05, 0.3, "dr_grpo", 1e-5, 50, 128)
     assert (config.num_generations, config.gradient_checkpointing, config.bf16) == (4, False, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rl_num_generations": 3}, "num_generations is --rl-num-generations"),
+        ({"batch_size": 1, "gradient_accumulation": 1}, "per_device_train_batch_size is --batch-size"),
+        ({"optimizer": "zzz"}, "zzz is not a valid OptimizerNames"),
+        ({"scheduler": "zzz"}, "zzz is not a valid SchedulerType"),
+    ],
+)
+def test_values_that_clash_are_said_by_their_flags(tmp_path, given, says):
+    with pytest.raises(UsageError, match=says):
+        make_config(LLMTrainingParams(**NEEDED, project_name=str(tmp_path), **given))
+
+
+def test_a_vllm_server_stands_on_this_machine_unless_told_otherwise(tmp_path):
+    flags = flags_of("--use-vllm --vllm-mode server --vllm-server-gpus 2 --vllm-tensor-parallel-size 2")
+    config = make_config(LLMTrainingParams(**NEEDED, project_name=str(tmp_path), **flags))
+    assert (config.use_vllm, config.vllm_mode, config.vllm_server_base_url) == (True, "server", None)
+    assert config.vllm_server_port == 8000
 
 
 @pytest.mark.parametrize(
@@ -138,7 +173,7 @@ class Open(Rows):
 def test_columns_reach_the_episode_by_name():
     assert episode_columns(Needy([]), ["prompt", "case_idx", "level", "other"]) == ("case_idx", "level")
     assert episode_columns(Needy([]), ["prompt", "case_idx"]) == ("case_idx",)
-    assert episode_columns(Open([]), ["prompt", "a", "b"]) == ("a", "b")
+    assert episode_columns(Open([]), ["prompt", "a", "b"]) == ("a", "b", "prompt")
 
 
 @pytest.mark.parametrize(
@@ -148,11 +183,23 @@ def test_columns_reach_the_episode_by_name():
         ([], "returned no rows"),
         ([{"question": "p", "case_idx": 0}], "no column 'prompt'"),
         (7, "returned a int"),
+        ([{"prompt": "p", "case_idx": 0}, {"prompt": "p"}], "row 1 has the columns prompt; row 0 has prompt, case_idx"),
+        ([{"prompt": None, "case_idx": 0}], "row 0 has the prompt None"),
+        ([{"prompt": "p", "case_idx": 0, "model": "x"}], "has the column 'model'"),
     ],
 )
 def test_a_dataset_that_cannot_work_is_an_error(rows, says):
     with pytest.raises(UsageError, match=says):
         build_rows(Needy(rows), None)
+
+
+def test_a_dataset_that_cannot_be_built_is_an_error():
+    class Broken(Needy):
+        def build_dataset(self, tokenizer):
+            raise KeyError("cases")
+
+    with pytest.raises(UsageError, match=r"Broken\.build_dataset failed: KeyError: 'cases'"):
+        build_rows(Broken([]), None)
 
 
 def test_tools_go_through_the_chat_template(model_folder):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
-from plaudit.errors import UsageError
+from plaudit.errors import PlauditError, UsageError
 
 from .params import LLMTrainingParams
 
@@ -45,7 +46,7 @@ _VLLM = {
 
 
 def make_config(params: LLMTrainingParams) -> Any:
-    """The GRPOConfig of a run. Raises UsageError on values that clash."""
+    """The GRPOConfig of a run. Raises UsageError on values that clash or that transformers does not know."""
     from plaudit.grpo.config import GRPOConfig
 
     values: dict[str, Any] = {theirs: getattr(params, ours) for ours, theirs in _SAME.items()}
@@ -66,7 +67,17 @@ def make_config(params: LLMTrainingParams) -> Any:
     if params.use_vllm:
         given = {theirs: getattr(params, ours) for ours, theirs in _VLLM.items()}
         values |= {"use_vllm": True, **{name: value for name, value in given.items() if value is not None}}
-    return GRPOConfig(**values)
+    try:
+        return GRPOConfig(**values)
+    except (ValueError, TypeError, PlauditError) as error:
+        raise UsageError(f"{error}{_by_flag(str(error))}") from error
+
+
+def _by_flag(message: str) -> str:
+    """Which flags the fields that a message names are."""
+    named = {theirs: ours for ours, theirs in _SAME.items() if theirs != ours and re.search(rf"\b{theirs}\b", message)}
+    told = [f"{theirs} is --{ours.replace('_', '-')}" for theirs, ours in named.items()]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def make_adapter(params: LLMTrainingParams) -> Any:

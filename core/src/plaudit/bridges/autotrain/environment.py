@@ -24,8 +24,9 @@ def load_environment(module: str, name: str, config: Mapping[str, Any]) -> Any:
         sys.path.insert(0, os.getcwd())
     try:
         found = importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"--rl-env-module {module}: cannot be imported from {os.getcwd()}: {error}") from error
+    except Exception as error:  # whatever its own code raises
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"--rl-env-module {module}: cannot be imported from {os.getcwd()}: {what}") from error
     cls = getattr(found, name, None)
     if not inspect.isclass(cls):
         classes = [key for key, value in vars(found).items() if inspect.isclass(value) and value.__module__ == module]
@@ -47,7 +48,10 @@ def build_rows(environment: Any, tokenizer: Any, limit: int | None = None) -> li
     dataset lacks.
     """
     name = type(environment).__name__
-    built = environment.build_dataset(tokenizer)
+    try:
+        built = environment.build_dataset(tokenizer)
+    except Exception as error:
+        raise UsageError(f"{name}.build_dataset failed: {type(error).__name__}: {error}") from error
     try:
         rows = [dict(built[index]) for index in range(len(built) if limit is None else min(limit, len(built)))]
     except (TypeError, KeyError, ValueError) as error:
@@ -58,6 +62,15 @@ def build_rows(environment: Any, tokenizer: Any, limit: int | None = None) -> li
         raise UsageError(f"{name}.build_dataset returned no rows; it needs at least one")
     if "prompt" not in rows[0]:
         raise UsageError(f"{name}.build_dataset has no column 'prompt' (columns: {', '.join(rows[0])})")
+    for place, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            raise UsageError(
+                f"{name}.build_dataset: row {place} has the columns {', '.join(row)}; row 0 has {', '.join(rows[0])}"
+            )
+        if not isinstance(row["prompt"], (str, list)) or not row["prompt"]:
+            raise UsageError(
+                f"{name}.build_dataset: row {place} has the prompt {row['prompt']!r:.60}; expected text or messages"
+            )
     episode_columns(environment, rows[0].keys())
     return rows
 
@@ -65,9 +78,16 @@ def build_rows(environment: Any, tokenizer: Any, limit: int | None = None) -> li
 def episode_columns(environment: Any, columns: Any) -> tuple[str, ...]:
     """The dataset columns that score_episode is called with, by name: all of them where it takes **kwargs.
 
-    Raises UsageError when its signature requires one that the dataset lacks.
+    Raises UsageError when its signature requires one that the dataset lacks, and on a column that is named like what
+    the engine gives it.
     """
     name = type(environment).__name__
+    taken = [column for column in columns if column in ENGINE_PARAMETERS]
+    if taken:
+        raise UsageError(
+            f"{name}.build_dataset has the column {taken[0]!r}, but the engine gives score_episode its own "
+            f"{', '.join(ENGINE_PARAMETERS)}; rename the column"
+        )
     parameters = inspect.signature(environment.score_episode).parameters.values()
     others = [one for one in parameters if one.name not in ENGINE_PARAMETERS]
     keyword = [one for one in others if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
@@ -79,7 +99,7 @@ def episode_columns(environment: Any, columns: Any) -> tuple[str, ...]:
             f"(columns: {', '.join(columns)}); add it, or give the parameter a default"
         )
     if any(one.kind is one.VAR_KEYWORD for one in others):
-        return tuple(column for column in given if column != "prompt")
+        return tuple(given)
     return tuple(one.name for one in keyword if one.name in given)
 
 

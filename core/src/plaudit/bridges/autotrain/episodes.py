@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,7 +25,7 @@ class Episodes:
     def __init__(self, environment: Any, tokenizer: Any, columns: Sequence[str]) -> None:
         """`columns`: those of the dataset that score_episode takes, by name."""
         self._environment = environment
-        self._tokenizer = tokenizer
+        self._tokenizer = for_threads(tokenizer)
         self._columns = tuple(columns)
         self._model: Any = None
         self.batcher: EpisodeBatcher | None = None
@@ -66,6 +68,23 @@ class Episodes:
                 **given,
             )
         return None if found is None else float(found)
+
+
+def for_threads(tokenizer: Any) -> Any:
+    """A copy of the tokenizer that several threads may call at one time.
+
+    Padding and truncation are a state of a fast tokenizer, which concurrent calls would change under each other.
+    """
+    made, kind, lock = copy.deepcopy(tokenizer), type(tokenizer), threading.Lock()
+    if not hasattr(kind, "_encode_plus"):
+        return made
+
+    def _encode_plus(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return kind._encode_plus(self, *args, **kwargs)
+
+    made.__class__ = type(kind.__name__, (kind,), {"_encode_plus": _encode_plus})
+    return made
 
 
 @contextmanager

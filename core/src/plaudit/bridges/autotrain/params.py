@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from plaudit.errors import UsageError
 
@@ -43,7 +44,7 @@ class LLMTrainingParams:
     use_vllm: bool = _flag(False, "generate with vLLM")
     vllm_mode: str = _flag("colocate", "vLLM in this process, or as a server", VLLM_MODES)
     vllm_gpu_memory_utilization: float = _flag(0.3, "share of the GPU's memory for vLLM (colocate)")
-    vllm_server_url: str | None = _flag(None, "URL of the vLLM server")
+    vllm_server_url: str | None = _flag(None, "URL of the vLLM server; left out = this machine, port 8000")
     vllm_tensor_parallel_size: int = _flag(1, "GPUs of one vLLM engine")
     vllm_server_gpus: int = _flag(1, "GPUs of the server, taken off the training processes (server)")
     # Optimisation
@@ -89,20 +90,40 @@ class LLMTrainingParams:
         ):
             if not getattr(self, name):
                 raise UsageError(f"GRPO requires {_spelled(name)}, the environment that scores; for example {remedy}")
+        hints = get_type_hints(type(self))
         for one in fields(self):
+            self._check_type(one.name, hints[one.name])
             self._check_choice(one.name, one.metadata["choices"])
+        for name in ("model", "project_name"):
+            if not getattr(self, name):
+                raise UsageError(f"{_spelled(name)} is empty")
         for name, low in _AT_LEAST.items():
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value < low):
+            if value is not None and value < low:
                 raise UsageError(f"{_spelled(name)} is {value!r}; expected at least {low}")
         for name in ("rl_top_p", "vllm_gpu_memory_utilization"):
             if not 0 < getattr(self, name) <= 1:
                 raise UsageError(f"{_spelled(name)} is {getattr(self, name)!r}; expected above 0 and at most 1")
-        if self.use_vllm and self.vllm_mode == "server" and not self.vllm_server_url:
-            raise UsageError("--vllm-mode server needs --vllm-server-url, for example http://localhost:8000")
+        for name in ("warmup_ratio", "lora_dropout"):
+            if getattr(self, name) >= 1:
+                raise UsageError(f"{_spelled(name)} is {getattr(self, name)!r}; expected a share below 1")
+        if self.vllm_server_url and not self.vllm_server_url.startswith(("http://", "https://")):
+            raise UsageError(f"--vllm-server-url is {self.vllm_server_url!r}; expected http://host:port")
+        if self.rl_temperature == 0:
+            raise UsageError("--rl-temperature is 0; log-probs are divided by it, so it must be above 0")
         if self.push_to_hub and not (self.repo_id or self.username):
             raise UsageError("--push-to-hub needs --repo-id owner/name, or --username")
         self.env_config()
+
+    def _check_type(self, name: str, hint: Any) -> None:
+        value = getattr(self, name)
+        kinds = [get_origin(one) or one for one in get_args(hint) or (hint,)]
+        allowed = tuple(kinds) + ((int,) if float in kinds else ())
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in kinds):
+            shown = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise UsageError(f"{_spelled(name)} is {value!r:.60}; expected {shown}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{_spelled(name)} is {value!r}; expected a number")
 
     def _check_choice(self, name: str, choices: tuple[Any, ...] | None) -> None:
         value = getattr(self, name)
@@ -145,6 +166,9 @@ _AT_LEAST: dict[str, float] = {
     "lora_r": 1,
     "lora_alpha": 1,
     "lora_dropout": 0,
+    "weight_decay": 0,
+    "max_grad_norm": 0,
+    "ddp_timeout": 1,
     "save_steps": 1,
     "save_total_limit": 1,
 }

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 GATHER_S = 0.01
 _DEFAULT_TOP_K = 50
 _REFUSED = ("return_dict_in_generate", "output_scores", "output_logits", "streamer")
+_NEUTRAL = {
+    "num_beams": 1,
+    "num_beam_groups": 1,
+    "early_stopping": False,
+    "synced_gpus": False,
+    "logits_processor": None,
+}
+"""Options that change nothing with this value."""
+_UNUSED = ("use_cache", "tokenizer", "token_type_ids", "bos_token_id", "transformers_version", "_from_model_config")
 
 
 @dataclass(slots=True, eq=False)
@@ -127,15 +136,21 @@ class PolicyHandle:
     def generate(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any) -> Tensor:
         """As transformers' generate(): (B, P) prompt ids in, (B, P + C) out, padded on the right, without gradient.
 
-        Options: max_new_tokens, max_length, do_sample, temperature, top_p, top_k and what `generation_kwargs` takes.
-        Raises UsageError on one that is not supported.
+        Options: max_new_tokens, max_length, do_sample, temperature, top_p, top_k, num_return_sequences, a
+        generation_config, and what `generation_kwargs` takes. Raises UsageError on one that is not supported.
         """
         import torch
 
         ids = options.pop("inputs", None) if input_ids is None else input_ids
         if ids is None:
             raise UsageError("model.generate needs input_ids of shape (batch, tokens)")
+        if ids.ndim != 2:
+            raise UsageError(f"model.generate: input_ids have the shape {tuple(ids.shape)}; expected (batch, tokens)")
         mask = torch.ones_like(ids) if attention_mask is None else attention_mask
+        if (given := options.pop("generation_config", None)) is not None:
+            options = {**given.to_diff_dict(), **options}
+        copies = options.pop("num_return_sequences", None) or 1
+        ids, mask = ids.repeat_interleave(copies, 0), mask.repeat_interleave(copies, 0)
         prompts = [
             tuple(row[kept.bool()].tolist()) for row, kept in zip(ids.cpu(), mask.cpu().to(ids.dtype), strict=True)
         ]
@@ -173,12 +188,14 @@ class PolicyHandle:
         limit, total = options.pop("max_new_tokens", None), options.pop("max_length", None)
         if limit is None:
             limit = total - prompt_tokens if total is not None else 20
-        options.pop("use_cache", None)
+        for name in _UNUSED:
+            options.pop(name, None)
+        for name, value in _NEUTRAL.items():
+            if options.get(name, value) == value:
+                options.pop(name, None)
         for name in _REFUSED:
             if options.pop(name, None):
                 raise UsageError(f"model.generate({name}=…) is not supported in an episode; leave it out")
-        if options.pop("num_return_sequences", 1) != 1:
-            raise UsageError("model.generate(num_return_sequences=…) is not supported in an episode; repeat the prompt")
         if not found["do_sample"]:
             return SamplingOptions(max_new_tokens=limit, temperature=0.0, generation_kwargs=options)
         return SamplingOptions(
