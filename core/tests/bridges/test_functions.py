@@ -132,6 +132,13 @@ def test_a_name_that_is_no_reward_is_said_as_python_says_it():
         verl.exactt  # noqa: B018
 
 
+def test_a_reward_keeps_its_workers_from_call_to_call():
+    before = threading.active_count()
+    for number in range(20):
+        asyncio.run(verl.compute_score("data", str(number), "4", reward=same))
+    assert threading.active_count() <= before + 5
+
+
 @verifier(executor="loop", timeout_s=0.05)
 async def slow(completion, reference):
     await asyncio.sleep(30)

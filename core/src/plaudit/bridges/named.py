@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from plaudit.errors import PlauditError
@@ -30,8 +30,8 @@ def by_name(make: Callable[[str], Any], module: str) -> Callable[[str], Any]:
 
 
 def standalone(reference: Any, options: Mapping[str, Any] | None = None, **more: Any) -> StandaloneReward:
-    """The reward of a reference with options; the same one each time for a name, so that its workers are kept."""
-    if not isinstance(reference, str):
+    """The reward of a reference with options; the same one each time, so that its workers are kept."""
+    if not (isinstance(reference, Hashable) and (isinstance(reference, str) or callable(reference))):
         return StandaloneReward(reference, options=options, **more)
     return _kept(reference, frozen(options or {}), frozen(more))
 
@@ -42,7 +42,7 @@ def reference_columns(reference: Any, row: Mapping[str, Any] | None = None) -> d
 
 
 @functools.lru_cache(maxsize=64)
-def _kept(reference: str, options: Any, more: Any) -> StandaloneReward:
+def _kept(reference: Any, options: Any, more: Any) -> StandaloneReward:
     return StandaloneReward(reference, options=thawed(options), **thawed(more))
 
 

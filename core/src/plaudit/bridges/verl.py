@@ -15,6 +15,7 @@ from typing import Any
 
 # Not relative: verl may load this file by its path, outside of the package.
 from plaudit.bridges.named import by_name, reference_columns, standalone
+from plaudit.bridges.standalone import StandaloneReward
 
 
 async def compute_score(
@@ -37,15 +38,8 @@ async def compute_score(
     out. Raises Abstained there without it.
     """
     function = standalone(reward, options, **(policy or {}))
-    columns = reference_columns(ground_truth, {**(extra_info or {}), **more, "data_source": data_source})
-    judged = await function.judge(solution_str, columns, prompt=columns.pop("prompt", ""))
-    score = judged.number(function.name, abstain_score)
-    return {
-        "score": score,
-        "acc": score,
-        "scored": float(judged.score is not None),
-        "extracted": judged.extracted or "",
-    }
+    row = {**(extra_info or {}), **more, "data_source": data_source}
+    return await _told(function, solution_str, ground_truth, row, abstain_score)
 
 
 def score_function(
@@ -58,11 +52,25 @@ def score_function(
     async def scored(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> dict[str, Any]:
-        chosen = {"reward": reward, "options": options, "abstain_score": abstain_score, "policy": policy}
-        return await compute_score(data_source, solution_str, ground_truth, extra_info, **{**more, **chosen})
+        row = {**(extra_info or {}), **more, "data_source": data_source}
+        return await _told(function, solution_str, ground_truth, row, abstain_score)
 
     scored.__name__ = scored.__qualname__ = function.name
     return scored
+
+
+async def _told(
+    function: StandaloneReward, solution: str, reference: Any, row: Mapping[str, Any], abstain_score: float | None
+) -> dict[str, Any]:
+    columns = reference_columns(reference, {name: value for name, value in row.items() if name != "prompt"})
+    judged = await function.judge(solution, columns, prompt=row.get("prompt", ""))
+    score = judged.number(function.name, abstain_score)
+    return {
+        "score": score,
+        "acc": score,
+        "scored": float(judged.score is not None),
+        "extracted": judged.extracted or "",
+    }
 
 
 __getattr__ = by_name(score_function, __name__)
