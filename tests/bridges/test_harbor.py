@@ -106,6 +106,41 @@ def test_what_a_folder_lacks_is_named(tmp_path, missing):
         HarborTask.read(folder)
 
 
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("[verifier]\ntimeout_sec = 'long'", "verifier.timeout_sec = 'long'; expected a number of seconds"),
+        ("[verifier]\ntimeout_sec = 0", "timeout_sec = 0"), ("verifier = 3", "verifier = 3; expected a table"),
+        ("[[steps]]\nname = 'a'", r"has \[\[steps\]\]"), ("[verifier", "is not TOML"),
+        ("[environment]\nenv = {A = 1}", "expected a table of texts"),
+        ("[verifier]\nenv = {A = '${PLAUDIT_NO_SUCH}'}", "this process has no PLAUDIT_NO_SUCH"),
+    ],
+)  # fmt: skip
+def test_what_a_task_says_wrong_is_named(tmp_path, toml, says):
+    folder = task(tmp_path)
+    (folder / "task.toml").write_text(toml)
+    with pytest.raises(UsageError, match=says):
+        HarborTask.read(folder)
+
+
+def test_variables_of_the_task_and_of_its_tests(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "it's")
+    test = '#!/bin/bash\n[ "$KEY$COLOUR" = "it\'s red" ] && echo 1 > /logs/verifier/reward.txt\n'
+    folder = task(tmp_path, test=test)
+    env = "[environment]\nenv = {COLOUR = ' red', SIZE = '${NONE:-big}'}\n[verifier]\nenv = {KEY = '${SECRET}'}\n"
+    (folder / "task.toml").write_text(env)
+    heard, reward = play(folder, "echo $COLOUR $SIZE $KEY")
+    assert (heard[0].strip(), reward) == ("red big", 1.0)
+
+
+def test_a_task_of_an_image_is_refused(tmp_path):
+    folder = task(tmp_path)
+    (folder / "task.toml").write_text("[environment]\ndocker_image = 'somebody/task:1'\n")
+    with pytest.raises(UsageError, match="runs in the image somebody/task:1"):
+        play(folder)
+    assert play(folder, "echo 42 > answer.txt", ignore_dockerfile=True)[1] == 1.0
+
+
 def test_a_task_that_installs_software_is_refused(tmp_path):
     folder = task(tmp_path, dockerfile="FROM python:3.13\nRUN pip install numpy\nWORKDIR /app\n")
     with pytest.raises(UsageError, match="installs software"):
