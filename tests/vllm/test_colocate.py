@@ -7,7 +7,7 @@ import random
 import pytest
 
 pytest.importorskip("vllm")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 import torch  # noqa: E402
 from plaudit.errors import UsageError  # noqa: E402

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("vllm")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 MAIN = Path(__file__).with_name("rank_main.py")
 
 
@@ -20,7 +20,7 @@ def test_two_ranks(tensor_parallel, tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", str(MAIN)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [*command, str(tmp_path), str(tensor_parallel)], env=environment, capture_output=True, text=True, timeout=280
+        [*command, str(tmp_path), str(tensor_parallel)], env=environment, capture_output=True, text=True, timeout=1500
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads((tmp_path / "found.json").read_text())

@@ -1,4 +1,4 @@
-"""Vision-language models on the colocated engine: what it sees is what the policy sees."""
+"""Vision-language models with vLLM, in the trainer and through a server: what it sees is what the policy sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("vllm")
 pytest.importorskip("torchvision")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 import torch  # noqa: E402
 from datasets import Dataset  # noqa: E402
@@ -17,7 +17,9 @@ from plaudit.rollout.media import model_inputs  # noqa: E402
 from plaudit.rollout.protocol import Request, SamplingOptions  # noqa: E402
 from plaudit.rollout.vllm.colocate import ColocatedGenerator  # noqa: E402
 from plaudit.rollout.vllm.engine import EngineOptions  # noqa: E402
+from plaudit.rollout.vllm.server import ServerOptions, VLLMServerGenerator  # noqa: E402
 from seeing_models import IMAGE, asked, make_seeing  # noqa: E402
+from served import run_file_for, served  # noqa: E402
 from vllm_models import perturb  # noqa: E402
 
 GREEDY = SamplingOptions(
@@ -59,6 +61,22 @@ def test_the_same_as_the_policy_after_each_of_two_updates(request):
         for made in generator.generate(requests, GREEDY):
             assert_greedy(model, requests[made.index], made)
         perturb(model, step)
+
+
+def test_the_same_through_a_server_after_each_of_two_updates(tmp_path, request):
+    model, processor = make_seeing()
+    run_file = run_file_for(make_seeing(seed=9)[0], processor, tmp_path)
+    requests = requests_for(processor)
+    with served(run_file, log=tmp_path / "server.log") as url:
+        generator = VLLMServerGenerator(model, processor.tokenizer, [url], ServerOptions(group_port=0))
+        request.addfinalizer(generator.close)
+        for step in range(3):
+            generator.refresh(step)
+            found = {made.index: made for made in generator.generate(requests, GREEDY)}
+            assert len(found) == len(requests)
+            for made in found.values():
+                assert_greedy(model, requests[made.index], made)
+            perturb(model, step)
 
 
 def test_a_run_on_pictures(tmp_path, request):

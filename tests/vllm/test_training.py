@@ -7,7 +7,7 @@ import json
 import pytest
 
 pytest.importorskip("vllm")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 import torch  # noqa: E402
 from datasets import Dataset  # noqa: E402

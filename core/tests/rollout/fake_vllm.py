@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import math
 import threading
 import time
@@ -10,10 +12,12 @@ from contextlib import suppress
 
 import torch
 from aiohttp import web
+from PIL import Image
 from plaudit.rollout.vllm.push import free_port
 from plaudit.rollout.vllm.transfer import broadcast_gloo, join_gloo
 
 RIGHT, WRONG = 5, 9
+START, PART, END = 40, 41, 42
 
 
 class FakeVLLM:
@@ -146,6 +150,26 @@ class FakeVLLM:
         answer = _completion([first, second, 1], [-0.5, -0.25, -0.125])
         answer["choices"][0]["logprobs"]["top_logprobs"] = [self.top_logprobs] * 3
         return answer
+
+    async def _v1_chat_completions_render(self, body):
+        """What stands for a picture: a start, as many parts as it is pixels wide, an end."""
+        url = body["messages"][0]["content"][0]["image_url"]["url"]
+        width = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))).width
+        return {
+            "token_ids": [2, START, *[PART] * width, END, 3],
+            "features": {
+                "mm_hashes": {"image": [f"picture{width}"]},
+                "mm_placeholders": {"image": [{"offset": 1, "length": width + 2}]},
+                "kwargs_data": {"image": [f"pixels{width}"]},
+            },
+        }
+
+    async def _inference_v1_generate(self, body):
+        answer = await self._v1_completions({**body["sampling_params"], "prompt": body["token_ids"], "asked": body})
+        choice = answer["choices"][0]
+        pairs = zip(choice["token_ids"], choice.pop("logprobs")["token_logprobs"], strict=True)
+        found = [{"token_id": token, "logprob": value, "top_logprobs": []} for token, value in pairs]
+        return {"choices": [{**choice, "logprobs": {"content": found}}]}
 
     @property
     def first_weight(self):

@@ -78,6 +78,9 @@ def _options(prepared: Prepared, served: Served) -> list[str]:
     else:
         options += ["--enforce-eager", "--block-size", str(CPU_BLOCK), "--worker-extension-cls", EXTENSION]
         options += ["--gpu-memory-utilization", "0.1"]
+    if prepared.model.processor is not None:
+        # Pictures are prepared apart from completions, and as the trainer's processor does it.
+        options += ["--enable-scale-out", "--no-mm-device-do-normalize"]
     if config.trust_remote_code or model.model_init_kwargs.get("trust_remote_code"):
         options.append("--trust-remote-code")
     return options if model.revision is None else [*options, "--revision", model.revision]

@@ -11,6 +11,7 @@ from ..stopping import end_tokens
 from .http import VLLMServerError
 from .sampling import resolve_for_vllm, vllm_sampling
 
+COMPLETIONS = "v1/completions"
 # JSON has no infinity: vLLM writes this log-prob for a token that could not be drawn.
 _IMPOSSIBLE = -9000.0
 _TOKEN_PREFIX = "token_id:"
@@ -28,8 +29,7 @@ def completion_bodies(
     """One body a request, but for the model's name. Draws from torch's random state unless `sampling` has a seed.
 
     `max_length`: tokens of prompt and completion that the servers take. `candidates`: with top_k, ask what each token
-    was drawn from. Raises UsageError on a prompt that is empty or too long, on images, and on an option that vLLM
-    does not have.
+    was drawn from. Raises UsageError on a prompt that is empty or too long, and on an option that vLLM does not have.
     """
     resolved, extra, _ = resolve_for_vllm(sampling)
     common = {
@@ -48,13 +48,22 @@ def completion_bodies(
     return bodies
 
 
+def choice_of(answer: Any) -> Mapping[str, Any]:
+    """The one choice of a completion. Raises KeyError and the like where the answer is none, or one that broke off."""
+    choice = answer["choices"][0]
+    if choice["finish_reason"] not in ("stop", "length") or not choice["token_ids"]:
+        raise ValueError(f"it ended early: {choice['finish_reason']}")
+    return dict(choice)
+
+
 def generated(request: Request, choice: Mapping[str, Any]) -> Generated:
     """The completion that an answer holds. Raises VLLMServerError when it has not a log-prob for each token."""
     ids, found = choice["token_ids"], choice.get("logprobs") or {}
     logprobs = found.get("token_logprobs") or []
-    if len(ids) != len(logprobs):
+    if len(ids) != len(logprobs) or None in logprobs:
         raise VLLMServerError(
-            f"a vLLM server reported {len(logprobs)} log-probs for {len(ids)} tokens; use vLLM 0.32 or later"
+            f"a vLLM server reported {len(logprobs) - logprobs.count(None)} log-probs for {len(ids)} tokens; use vLLM "
+            "0.32 or later"
         )
     return Generated(request.index, tuple(ids), tuple(logprobs), choice["finish_reason"], _candidates(ids, found))
 
@@ -73,8 +82,6 @@ def _candidates(ids: Sequence[int], found: Mapping[str, Any]) -> tuple[tuple[int
 
 def _room(request: Request, max_length: int | None) -> int:
     """Tokens that the completion of a request may have. Raises UsageError when there are none."""
-    if request.media is not None:
-        raise UsageError("a vLLM server is asked with token ids, which cannot carry images; set use_vllm=False")
     length = len(request.prompt_ids)
     if not length:
         raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")

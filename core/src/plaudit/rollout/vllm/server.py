@@ -17,7 +17,8 @@ from ..policy_weights import moved_since, policy_weights
 from ..protocol import Generated, Request, SamplingOptions
 from .http import HttpLoop, Refused, VLLMServerError
 from .push import WeightPusher
-from .requests import completion_bodies, generated
+from .requests import COMPLETIONS, choice_of, completion_bodies, generated
+from .served_pictures import ServedPictures, image_token
 from .servers import VERSION_PREFIX, ServerPool
 from .transfer import backend_for
 
@@ -206,9 +207,15 @@ class VLLMServerGenerator:
     def _collect(self, requests: Sequence[Request], bodies: Sequence[Mapping[str, Any]]) -> Iterator[Generated]:
         answers: queue.SimpleQueue[Generated | BaseException] = queue.SimpleQueue()
 
+        pictures = ServedPictures(self._pool, image_token(self._model))
+
         async def one(request: Request, body: Mapping[str, Any]) -> None:
+            seen = request.media is not None and request.media.sources
             try:
-                answers.put(generated(request, await self._pool.complete(body)))
+                choice = await (
+                    pictures.complete(request, body) if seen else self._pool.ask(COMPLETIONS, body, choice_of)
+                )
+                answers.put(generated(request, choice))
             except Refused as error:
                 answers.put(UsageError(f"the vLLM server refused a request: {error}"))
             except Exception as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .http import HttpLoop, TimedOut, Unreachable, VLLMServerError
 from .startup import PROBE_S, START_HINT, wait_until_ready
 
+T = TypeVar("T")
 State = Literal["up", "lost", "stale"]
 VERSION_PREFIX = "plaudit-"
 ATTEMPTS = 8
@@ -98,22 +99,22 @@ class ServerPool:
 
         self.http.start(watch())
 
-    async def complete(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The one choice of a completion request, from the right weights, whatever servers do meanwhile.
+    async def ask(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
+        """What `read` makes of the answer to a request, from the right weights, whatever servers do meanwhile.
 
-        Raises VLLMServerError when no server can be reached for `timeout_s`, or this request fails too often;
-        vllm_http.Refused when a server calls the request itself wrong.
+        `read` raises where it cannot: then it is asked again. Raises VLLMServerError when no server can be reached for
+        `timeout_s`, or this request fails too often; http.Refused when a server calls the request itself wrong.
         """
         # Those that wait here for their turn cost nothing.
         async with self._slots:
-            return await self._completed(body)
+            return await self._answer(path, body, read)
 
-    async def _completed(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _answer(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         failed: Counter[Server] = Counter()
         while True:
             server = await self._acquire(failed)
             try:
-                found = await self._ask(server, body)
+                found = await self._ask(server, path, body, read)
                 if self.version is None or await self._version(server) == self.version:
                     return found
                 self._lose(server, "it restarted, and has other weights than the run's")
@@ -130,19 +131,16 @@ class ServerPool:
             finally:
                 server.load -= 1
 
-    async def _ask(self, server: Server, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _ask(self, server: Server, path: str, body: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         # The salt keeps prefixes that older weights computed from being read.
         extra = {"model": server.model} if self.version is None else {"model": server.model, "cache_salt": self.version}
-        url = f"{server.url}/v1/completions"
+        url = f"{server.url}/{path}"
         answer = await self.http.call("POST", url, timeout_s=self.request_timeout_s, body={**body, **extra})
         try:
-            choice = answer["choices"][0]
-            whole = choice["finish_reason"] in ("stop", "length") and len(choice["token_ids"]) > 0
-        except (KeyError, IndexError, TypeError) as error:
-            raise Unreachable(f"POST {url} answered what is no completion: {str(answer)[:200]}") from error
-        if not whole:
-            raise Unreachable(f"POST {url} ended early ({choice['finish_reason']})")
-        return choice
+            return read(answer)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            shown = f"{type(error).__name__}: {error}"
+            raise Unreachable(f"POST {url} answered what cannot be used ({shown}): {str(answer)[:200]}") from error
 
     async def _acquire(self, failed: Counter[Server]) -> Server:
         """The least loaded server that is up, with its load raised; waits for one. Those that `failed` come last."""
