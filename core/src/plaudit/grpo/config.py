@@ -9,6 +9,7 @@ from typing import Any
 from transformers import TrainingArguments
 
 from .checking.checks import check_batches, check_config, check_names, resolve_aliases
+from .checking.types import check_types
 from .fields import GenerationFields, LoggingFields, LossFields, ModelFields, VLLMFields
 
 
@@ -40,6 +41,7 @@ class GRPOConfig(LoggingFields, LossFields, VLLMFields, GenerationFields, ModelF
         """Fill in what depends on the hardware and on other fields, and check the whole."""
         if self.bf16 is None:
             self.bf16 = not self.fp16 and not self.use_cpu and hardware_has_bf16()
+        check_types(self)
         super().__post_init__()
         resolve_aliases(self)
         check_batches(self)

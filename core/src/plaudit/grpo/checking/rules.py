@@ -38,9 +38,15 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and value >= 1
 
 
+def _port(value: Any) -> bool:
+    return bool(0 < value < 1 << 16)
+
+
 RANGES: tuple[tuple[str, Test, str], ...] = (
     ("max_completion_length", _whole, "a whole number of tokens, at least 1"),
     ("num_iterations", _whole, "a whole number, at least 1"),
+    ("learning_rate", _not_negative, "0 or more (1e-6 is usual)"),
+    ("router_aux_loss_coef", lambda value: value is None or value >= 0, "0 or more, or None for the model's own"),
     ("steps_per_generation", _whole, "a whole number, at least 1"),
     ("row_sampling_uniform", lambda value: 0 <= value <= 1, "between 0 and 1 (0.2 is usual)"),
     ("curriculum_start", lambda value: 0 < value <= 1, "above 0 and at most 1 (0.2 is usual)"),
@@ -48,6 +54,15 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("max_unscored_share", lambda value: value is None or 0 <= value <= 1, "between 0 and 1, or None for never"),
     ("reward_lookahead", lambda value: value in (0, 1), "0, or 1 for one generation batch ahead"),
     ("max_staleness", lambda value: isinstance(value, int) and value >= 0, "a whole number of optimizer steps, or 0"),
+    (
+        "vllm_importance_sampling_clip_max",
+        lambda value: value is None or value > 0,
+        "above 0 (3 is usual), or None for no limit",
+    ),
+    ("vllm_server_port", _port, "a port, from 1 to 65535"),
+    ("vllm_group_port", _port, "a port, from 1 to 65535"),
+    ("vllm_tensor_parallel_size", _whole, "a whole number of GPUs, at least 1"),
+    ("vllm_max_model_length", lambda value: value is None or _whole(value), "a whole number of tokens, or None"),
     ("vllm_server_timeout", _positive, "above 0 (240 is usual)"),
     ("vllm_request_timeout", _positive, "above 0 (1800 is usual)"),
     ("temperature", _positive, "above 0 (log-probs are divided by it; for greedy evaluation set a small one)"),
@@ -61,6 +76,10 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
     ("delta", lambda value: value is None or value > 0, "above 0, or None"),
     ("sapo_temperature_pos", _positive, "above 0 (1.0 is usual)"),
     ("sapo_temperature_neg", _positive, "above 0 (1.05 is usual)"),
+    ("vespo_k_pos", _not_negative, "0 or more (2.0 is usual)"),
+    ("vespo_k_neg", _not_negative, "0 or more (3.0 is usual)"),
+    ("vespo_lambda_pos", _not_negative, "0 or more (3.0 is usual)"),
+    ("vespo_lambda_neg", _not_negative, "0 or more (2.0 is usual)"),
     ("top_entropy_quantile", lambda value: 0 < value <= 1, "above 0 and at most 1 (1 = all tokens, 0.2 is usual)"),
     ("entropy_coef_delta", _not_negative, "0 or more"),
     ("ref_model_mixup_alpha", lambda value: 0 <= value <= 1, "between 0 and 1"),
