@@ -60,7 +60,7 @@ RANGES: tuple[tuple[str, Test, str], ...] = (
         "above 0 (3 is usual), or None for no limit",
     ),
     ("vllm_server_port", _port, "a port, from 1 to 65535"),
-    ("vllm_group_port", _port, "a port, from 1 to 65535"),
+    ("vllm_group_port", lambda value: value == 0 or _port(value), "a port, from 1 to 65535, or 0 for any free one"),
     ("vllm_tensor_parallel_size", _whole, "a whole number of GPUs, at least 1"),
     ("vllm_max_model_length", lambda value: value is None or _whole(value), "a whole number of tokens, or None"),
     ("vllm_server_timeout", _positive, "above 0 (240 is usual)"),
