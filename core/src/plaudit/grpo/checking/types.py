@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, get_type_hints
 
 from ...run.typecheck import describe, fits
@@ -16,7 +15,7 @@ from .checks import ConfigError
 _SECTIONS = (ModelFields, GenerationFields, LossFields, LoggingFields, VLLMFields)
 _COUNTS = ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps")
 """Of the Trainer's fields, those that batches are made of."""
-_MORE = {"scale_rewards": bool, "top_k": type(None)}
+_MORE: dict[str, type] = {"scale_rewards": bool, "top_k": type(None)}
 """Values in other spellings that TRL takes as well."""
 _ENDLESS = (
     "epsilon",
@@ -50,7 +49,6 @@ def check_types(config: Any) -> None:
             raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least 1.")
 
 
-@cache
 def _declared(config_class: type) -> Mapping[str, Any]:
     """The type of each field of TRL's and ours, and of the Trainer's that batches are made of."""
     hints = get_type_hints(config_class)
