@@ -22,7 +22,17 @@ grid = true
 parallel = 2
 clones = 1
 [params."config.max_steps"]
-choices = [3, 60]
+choices = [3, 150]
+"""
+
+
+# In place of a long run: a reward that takes a second until the file `go` is there.
+SLOW = """
+import pathlib, time
+
+def slow(completions, **columns):
+    time.sleep(0.0 if (pathlib.Path(__file__).parent / "go").exists() else 1.0)
+    return [0.0] * len(completions)
 """
 
 
@@ -30,7 +40,9 @@ choices = [3, 60]
 def sweep(run_folder):
     """`sweep("--resume")` starts a sweep over a short and a long run, which save a checkpoint at every second step."""
     text = (run_folder / "run.toml").read_text().replace('save_strategy = "no"', "save_steps = 2\nsave_total_limit = 2")
+    text = text.replace("[config]", '[[reward]]\nname = "./slow.py:slow"\n[config]')
     (run_folder / "run.toml").write_text(text)
+    (run_folder / "slow.py").write_text(SLOW)
     (run_folder / "sweep.toml").write_text(SWEEP)
     started = []
 
@@ -100,9 +112,11 @@ def test_a_killed_sweep_goes_on(sweep, run_folder):
     before, log = trials_of(run_folder), (swept / "trial-0" / "log.txt").read_text()
     assert [one["status"] for one in before] == ["finished", "running"]
     again = sweep("--resume")
-    output, _ = again.communicate(timeout=LIMIT_S)
+    begun = again.stdout.readline() + again.stdout.readline()
+    (run_folder / "go").touch()
+    output = begun + again.communicate(timeout=LIMIT_S)[0]
     assert again.returncode == 0, output
-    assert "resumed: 1 of 2 trials have ended\ntrial 1 goes on: max_steps 60\n" in output
+    assert "resumed: 1 of 2 trials have ended\ntrial 1 goes on: max_steps 150\n" in output
     after = trials_of(run_folder)
     assert [one["status"] for one in after] == ["finished"] * 3
     assert [one["params"] for one in after[:2]] == [one["params"] for one in before]
@@ -113,7 +127,7 @@ def test_a_killed_sweep_goes_on(sweep, run_folder):
     # From a checkpoint: what it prints begins with a later step.
     resumed = (swept / "trial-1" / "log.txt").read_text()
     assert "saving a checkpoint" in resumed
-    assert resumed.count("step 1/60") == 1
+    assert resumed.count("step 1/150") == 1
     assert (swept / "sweep.png").stat().st_size > 10_000
     refused = sweep()
     assert "holds a sweep already" in refused.communicate(timeout=LIMIT_S)[0]

@@ -71,6 +71,23 @@ def test_a_gamed_reward_is_said_and_stands_in_the_report(tmp_path, capsys):
     assert "## Health" in (tmp_path / "run" / "out" / "report.md").read_text()
 
 
+def findings(folder, printed):
+    """What the run said of its health, each also in its report; how long a step took is the machine's matter."""
+    found = [line.removeprefix("health: ") for line in printed.splitlines() if line.startswith("health: ")]
+    report = (folder / "out" / "report.md").read_text()
+    assert all(line.split(" (step ")[0] in report for line in found)
+    return [line for line in found if not line.startswith("a step takes")]
+
+
+def test_a_run_that_cannot_learn_says_why_and_a_healthy_one_nothing(tmp_path, capsys):
+    assert train(tmp_path / "well") == 0
+    assert findings(tmp_path / "well", capsys.readouterr().out) == []
+    main(["train", str(tmp_path / "well" / "run.toml"), "--overwrite", "--set", "config.max_completion_length=6"])
+    cut = findings(tmp_path / "well", capsys.readouterr().out)
+    assert [line.split(":")[0].split(" of ")[0] for line in cut] == ["reward_std is 0.000", "100%"]
+    assert "Raise max_completion_length" in cut[1]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
