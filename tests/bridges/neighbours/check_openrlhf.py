@@ -24,12 +24,15 @@ def executor_class():
     return module.SingleTurnAgentExecutor
 
 
+QUERIES = ["2+2=4", "2+2=5<|im_end|>", "<s>2+2=4</s>"]  # as decoded with their special tokens
+
+
 def test_the_function(executor_class, tmp_path):
     file = tmp_path / "reward.py"
     file.write_text("from plaudit.bridges.openrlhf import make_reward_func\nreward_func = make_reward_func('exact')\n")
     executor = executor_class(remote_rm_url=str(file))
-    told = asyncio.run(executor._fetch_rewards_via_func(["2+2=4", "2+2=5"], ["2+2=", "2+2="], ["4", "4"]))
-    assert [one["rewards"].tolist() for one in told] == [[1.0], [0.0]]
+    told = asyncio.run(executor._fetch_rewards_via_func(QUERIES, ["2+2="] * 3, ["4"] * 3))
+    assert [one["rewards"].tolist() for one in told] == [[1.0], [0.0], [1.0]]
 
 
 def test_the_server(executor_class):

@@ -27,6 +27,20 @@ def test_by_package_path(load_extern_object, answer, score):
     assert (told["score"], set(told)) == (score, {"score", "acc", "scored", "extracted"})
 
 
+def test_by_the_path_of_our_file(load_extern_object):
+    from plaudit.bridges import verl
+
+    function = load_extern_object(module_path=verl.__file__, object_name="exact")
+    assert asyncio.run(function("d", "4", "4", {"num_turns": None}))["score"] == 1.0
+
+
+def test_by_the_path_of_a_file(load_extern_object, tmp_path):
+    file = tmp_path / "my_reward.py"
+    file.write_text("from plaudit.bridges.verl import score_function\ncompute_score = score_function('exact')\n")
+    function = load_extern_object(module_path=str(file), object_name="compute_score")
+    assert asyncio.run(function("d", "5", "4", {}))["score"] == 0.0
+
+
 def test_by_reward_kwargs(load_extern_object):
     function = load_extern_object(module_path="pkg://plaudit.bridges.verl", object_name="compute_score")
     told = asyncio.run(function("d", "4", "4", None, reward="numeric", options={}))
