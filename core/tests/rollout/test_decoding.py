@@ -134,19 +134,13 @@ def test_no_requests_no_completions(model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_new_tokens": 0}, "max_new_tokens is 0; it must be at least 1"),
-        ({"temperature": -1}, "temperature is -1"),
-        ({"top_p": 0}, "top_p is 0"),
-        ({"top_k": -1}, "top_k is -1"),
-        ({"min_p": 2}, "min_p is 2"),
-        ({"repetition_penalty": 0}, "repetition_penalty is 0"),
         ({"generation_kwargs": {"num_beams": 4}}, "'num_beams' is not supported"),
         ({"generation_kwargs": {"top_kk": 4}}, "did you mean 'top_k'"),
         ({"generation_kwargs": {"top_p": 3}}, "top_p is 3"),
     ],
     ids=str,
 )
-def test_bad_options_are_refused_by_name(model, requests_of, options, message):
+def test_unknown_options_are_refused_by_name(model, requests_of, options, message):
     with pytest.raises(UsageError, match=message):
         sampled(model, requests_of([(5,)]), **options)
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 from plaudit.rollout.protocol import SamplingOptions
+from plaudit.rollout.sampling import with_probability
 from plaudit.rollout.transformers_generator import TransformersGenerator
 
 PROMPT = (5, 3, 6)
@@ -156,3 +157,43 @@ def test_a_token_without_probability_is_never_drawn(model, requests_of):
     done = draw(model, requests_of([PROMPT] * 300), generation_kwargs=options)
     assert {g.completion_ids for g in done} == {(7, 7)}
     assert all(math.isclose(mark, 0, abs_tol=1e-6) for g in done for mark in g.logprobs)
+
+
+NARROW = [{"temperature": value} for value in (1e-5, 1e-38, 1e-320)] + [{"top_p": 1e-12}, {"top_k": 1}, {"min_p": 1.0}]
+
+
+@pytest.mark.parametrize("options", NARROW, ids=str)
+def test_narrow_corners_take_the_likeliest(model, requests_of, options):
+    likeliest = draw(model, requests_of([PROMPT]), temperature=0)[0].completion_ids
+    for one in draw(model, requests_of([PROMPT] * 20), **options):
+        assert one.completion_ids == likeliest
+        assert one.logprobs == pytest.approx((0.0, 0.0), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_k": 8}, {"top_k": 10_000}, {"top_p": 1}, {"min_p": 0.0}, {"min_p": 1e-12}], ids=str
+)
+def test_wide_corners_change_nothing(model, requests_of, options):
+    requests = requests_of([PROMPT] * 50)
+    plain = draw(model, requests)
+    for one, same in zip(draw(model, requests, **options), plain, strict=True):
+        assert one.completion_ids == same.completion_ids
+        assert one.logprobs == pytest.approx(same.logprobs, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("cache", [None, "static"])
+def test_other_types_of_weights(tiny_model, requests_of, dtype, cache):
+    model = tiny_model("qwen3").to(dtype)
+    generator = TransformersGenerator(model, cache_implementation=cache)
+    for one in generator.generate(requests_of([(5, 9, 3), (7,)] * 4), SamplingOptions(12, seed=3)):
+        prompt = [(5, 9, 3), (7,)][one.index % 2]
+        with torch.no_grad():
+            logits = model(torch.tensor([[*prompt, *one.completion_ids]])).logits[0, len(prompt) - 1 : -1].float()
+        expected = logits.log_softmax(-1).gather(1, torch.tensor(one.completion_ids)[:, None]).squeeze(1)
+        assert one.logprobs == pytest.approx(expected.tolist(), abs=0.2 if dtype is torch.bfloat16 else 0.03)
+
+
+def test_a_sum_that_rounds_lends_no_token_a_share():
+    probabilities = torch.tensor([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.25, 0.75, 0.0]])
+    assert with_probability(torch.tensor([[1], [3], [0]]), probabilities).tolist() == [[0], [1], [0]]

@@ -6,6 +6,8 @@ import re
 import pytest
 import torch
 from plaudit import PlauditError, UsageError
+from plaudit.rollout.grammar import Constraint, check_grammar
+from plaudit.rollout.options import ExtraOptions
 from plaudit.rollout.protocol import SamplingOptions
 from plaudit.rollout.structured import StructuredOutput
 from plaudit.rollout.transformers_generator import TransformersGenerator
@@ -97,6 +99,7 @@ def test_logprobs_are_normalised_over_the_allowed_tokens(model, tokenizer, reque
         ({"regexp": "a"}, "did you mean 'regex'"),
         ({"choice": []}, "choice is .*a list of strings"),
         ({"json": "not a mapping"}, "a JSON schema as a mapping"),
+        ("[0-9]+", "it must be a mapping with one of"),
     ],
     ids=str,
 )
@@ -115,3 +118,43 @@ def test_what_cannot_be_followed_is_refused(model, tokenizer, requests_of):
     ]:
         with pytest.raises(PlauditError, match=message):
             written(*arguments, requests_of([(5,)]), **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"regex": "(a"}, "the regex cannot be used: .*unclosed group"),
+        ({"regex": r"\bword\b"}, "lookarounds not supported"),
+        ({"regex": "a\\"}, "ends with a backslash that escapes nothing"),
+        ({"json": {"type": "nope"}}, "the json cannot be used: Invalid type: nope"),
+        ({"json": {"type": "string", "pattern": "(a"}}, "unclosed group"),
+        ({"json": {"not": {"type": "string"}}}, "Unimplemented keys"),
+        ({"json": {"enum": []}}, "Unsatisfiable"),
+        ({"json": {"enum": {"a set"}}}, "cannot be written as JSON"),
+    ],
+    ids=str,
+)
+def test_a_bad_grammar_needs_no_tokenizer_to_be_refused(given, message):
+    with pytest.raises(UsageError, match=rf"(?s){message}"):
+        check_grammar(StructuredOutput.of(given), ExtraOptions())
+
+
+def test_any_string_may_be_a_choice(model):
+    """Control characters, quotes, backslashes, and what could end a string of the grammar."""
+    from llguidance import LLMatcher
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({"<eos>": 0, **{sign: n for n, sign in enumerate(alphabet, 1)}}, []))
+    inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    inner.add_special_tokens(["<eos>"])
+    letters = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>")
+    texts = [f"a{chr(code)}b" for code in (*range(34), 39, 47, 92, 96, 124, 127, 133, 160, 0x2028, 0x200B, 0x1F600)]
+    texts += ["\\u0041", "\\x41", '" | "x', "a b", " a"]
+    constraint = Constraint(StructuredOutput(choice=tuple(texts)), letters, [0], len(letters))
+    for text in texts:
+        matcher = LLMatcher(constraint._tokenizer, constraint._grammar)
+        ids = letters(text)["input_ids"]
+        assert matcher.try_consume_tokens(ids) == len(ids), text
+        assert matcher.is_accepting(), text

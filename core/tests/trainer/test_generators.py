@@ -57,6 +57,8 @@ def test_cache_and_room_are_passed_on_and_give_the_same_run(tmp_path):
         ({"max_cache_tokens": 0}, "at least 1"),
         ({"use_vllm": True, "cache_implementation": "static"}, "would be ignored"),
         ({"generation_kwargs": {"structured_outputs": {"regexp": "a"}}}, "did you mean 'regex'"),
+        ({"generation_kwargs": {"structured_outputs": {"regex": "(a"}}}, "unclosed group"),
+        ({"generation_kwargs": {"top_k": "5"}}, "top_k is '5'; it must be a whole number"),
         ({"dynamic_sampling": True, "dynamic_sampling_max_rounds": 0}, "at least 1"),
     ],
     ids=str,

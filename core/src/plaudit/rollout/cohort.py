@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
+from math import isnan
 from typing import TYPE_CHECKING
 
+from ..errors import PlauditError
 from .decoders import Decoder
 from .protocol import Generated, Request
 from .sampling import TokenChooser
@@ -109,6 +112,11 @@ class Cohort:
     def _generated(self, slots: Tensor, ended: Sequence[bool]) -> list[Generated]:
         tables = (self._written, self._logprobs)
         ids, logprobs = (table[: self._steps].index_select(1, slots).t().tolist() for table in tables)
+        if any(map(isnan, chain.from_iterable(logprobs))):
+            raise PlauditError(
+                "the model gives no token a probability: its logits are not numbers (NaN or infinite), or every token "
+                "is forbidden; if weights have diverged, go back to a checkpoint and lower learning_rate"
+            )
         requests = [self._requests[row] for row in self._rows[slots].tolist()]
         return [
             Generated(request.index, tuple(row), tuple(marks), "stop" if stopped else "length")

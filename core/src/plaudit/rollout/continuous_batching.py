@@ -9,8 +9,9 @@ from typing import Any
 
 from ..errors import PlauditError, UsageError
 from ..types import FinishReason
+from .decoders import vocabulary_size
 from .options import ExtraOptions, resolve, unknown_option
-from .protocol import Generated, Request, SamplingOptions
+from .protocol import Generated, Request, SamplingOptions, check_prompts
 from .stopping import end_tokens
 
 MEMORY_PERCENT = 0.5  # of what is free; transformers' own 0.9 would leave nothing to train with
@@ -48,9 +49,8 @@ class ContinuousBatchingGenerator:
         """
         sampling, extra = resolve(sampling)
         refuse_options(sampling, extra)
+        check_prompts(requests, vocabulary_size(self._model))
         for request in requests:
-            if not request.prompt_ids:
-                raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
             if request.seed is not None:
                 raise UsageError("continuous batching has no seeds per request; leave Request.seed at None")
         return self._stream(requests, sampling, extra) if requests else iter(())

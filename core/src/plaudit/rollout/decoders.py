@@ -103,6 +103,12 @@ def float_type(model: Any) -> Any:
     return model.get_input_embeddings().weight.dtype
 
 
+def vocabulary_size(model: Any) -> int:
+    """How many tokens the model's embeddings have."""
+    rows = getattr(model.get_input_embeddings(), "num_embeddings", None)
+    return model.config.get_text_config().vocab_size if rows is None else rows
+
+
 def grid_positions(model: Any) -> Callable[..., tuple[Tensor, Tensor]] | None:
     """The model's own way to positions where images have rows and columns (Qwen2-VL's M-RoPE), if it has one.
 

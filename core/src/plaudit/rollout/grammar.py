@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,8 @@ class Constraint:
             missing = "a tokenizer" if tokenizer is None else "an end-of-sequence token"
             raise UsageError(f"structured output needs {missing}; give the generator a tokenizer that has one")
         self._tokenizer = _vocabulary(tokenizer, list(end_ids), max(vocab_size, len(tokenizer)))
-        self._grammar = _grammar(structured)
+        self._grammar = _grammar(structured, self._tokenizer)
         self._matcher: Callable[..., Any] = llguidance.LLMatcher
-        if message := llguidance.LLMatcher.validate_grammar(self._grammar, self._tokenizer):
-            raise UsageError(f"structured output: the {structured.kind} cannot be used: {message}")
 
     def begin(self, count: int) -> GrammarState:
         """The state of `count` completions that are yet empty."""
@@ -99,15 +97,42 @@ def refuse_with_structured(extra: ExtraOptions) -> None:
         )
 
 
-def _grammar(structured: StructuredOutput) -> str:
+def check_grammar(structured: StructuredOutput, extra: ExtraOptions) -> None:
+    """Raise UsageError on what needs no tokenizer to be refused: a bad regex or schema, or options that exclude it."""
+    check_installed()
+    refuse_with_structured(extra)
+    _grammar(structured)
+
+
+def _grammar(structured: StructuredOutput, tokenizer: Any = None) -> str:
+    """llguidance's form of it. Raises UsageError if it cannot be used; `tokenizer`: llguidance's own."""
     from llguidance import LLMatcher
 
-    if structured.regex is not None:
-        return LLMatcher.grammar_from_regex(structured.regex)
-    if structured.json is not None:
-        return LLMatcher.grammar_from_json_schema(json.dumps(dict(structured.json)))
-    choices = " | ".join(json.dumps(text, ensure_ascii=False) for text in structured.choice or ())
-    return LLMatcher.grammar_from_lark(f"start: {choices}")
+    if (text := structured.regex) is not None:
+        if (len(text) - len(text.rstrip("\\"))) % 2:
+            raise UsageError(f"structured output: the regex {text!r} ends with a backslash that escapes nothing")
+        grammar = LLMatcher.grammar_from_regex(text)
+    elif structured.json is not None:
+        grammar = LLMatcher.grammar_from_json_schema(_schema(structured.json))
+    else:
+        choices = " | ".join(f'"{"".join(map(_quoted, choice))}"' for choice in structured.choice or ())
+        grammar = LLMatcher.grammar_from_lark(f"start: {choices}")
+    if message := LLMatcher.validate_grammar(grammar, tokenizer):
+        raise UsageError(f"structured output: the {structured.kind} cannot be used: {message}")
+    return grammar
+
+
+def _schema(schema: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(dict(schema))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"structured output: the json schema {schema!r} cannot be written as JSON: {error}") from None
+
+
+def _quoted(character: str) -> str:
+    """As it stands inside a string of the grammar."""
+    control = ord(character) < 32 or ord(character) == 127
+    return f"\\x{ord(character):02x}" if control else json.dumps(character, ensure_ascii=False)[1:-1]
 
 
 def _vocabulary(tokenizer: Any, end_ids: list[int], vocab_size: int) -> Any:

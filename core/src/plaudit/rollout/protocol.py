@@ -10,6 +10,7 @@ from ..errors import UsageError
 from ..types import FinishReason
 from .media import Media
 from .structured import StructuredOutput
+from .values import SEEDS, are_texts, is_number, is_share, is_whole, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,23 @@ class SamplingOptions:
     generation_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise UsageError on a value out of range."""
-        ranges = {
-            "max_new_tokens": (self.max_new_tokens >= 1, "at least 1"),
-            "temperature": (self.temperature >= 0, "0 (greedy) or more"),
-            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-            "top_k": (self.top_k >= 0, "0 (off) or more"),
-            "min_p": (self.min_p is None or 0 <= self.min_p <= 1, "None or between 0 and 1"),
-            "repetition_penalty": (self.repetition_penalty > 0, "above 0 (1.0 is off)"),
-        }
-        for name, (holds, wanted) in ranges.items():
-            if not holds:
-                raise UsageError(f"sampling option {name} is {getattr(self, name)!r}; it must be {wanted}")
+        """Raise UsageError on a value of another type or out of range."""
+        holds = {
+            "max_new_tokens": (is_whole(self.max_new_tokens, least=1), "a whole number, at least 1"),
+            "temperature": (is_number(self.temperature) and self.temperature >= 0, "a number, 0 (greedy) or more"),
+            "top_p": (is_share(self.top_p, above=True), "a number above 0 and at most 1"),
+            "top_k": (is_whole(self.top_k), "a whole number, 0 (off) or more"),
+            "min_p": (self.min_p is None or is_share(self.min_p), "None or a number between 0 and 1"),
+            "repetition_penalty": (
+                is_number(self.repetition_penalty) and self.repetition_penalty > 0,
+                "a number above 0 (1.0 is off)",
+            ),
+            "stop": (are_texts(self.stop), "a tuple of strings, none of them empty"),
+            "seed": (self.seed is None or (is_whole(self.seed, least=SEEDS.start) and self.seed in SEEDS), "None or a "
+                     "whole number that fits into 64 bits"),
+            "generation_kwargs": (isinstance(self.generation_kwargs, Mapping), "a mapping from names to values"),
+        }  # fmt: skip
+        refuse({name: (getattr(self, name), *pair) for name, pair in holds.items()}, what="sampling option")
 
     @property
     def greedy(self) -> bool:
@@ -77,6 +83,20 @@ class Request:
     def limit(self, most: int) -> int:
         """Most tokens of its completion, where others may have `most`."""
         return most if self.max_new_tokens is None else min(most, self.max_new_tokens)
+
+
+def check_prompts(requests: Sequence[Request], vocab_size: int) -> None:
+    """Raise UsageError on an empty prompt, or a token that a model of `vocab_size` tokens does not have."""
+    for request in requests:
+        if not request.prompt_ids:
+            raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
+        # What stands for an image may be outside the vocabulary: the model replaces it.
+        low, high = min(request.prompt_ids), max(request.prompt_ids)
+        if request.media is None and (low < 0 or high >= vocab_size):
+            raise UsageError(
+                f"request {request.index} has the token {low if low < 0 else high} in its prompt, but the model's are "
+                f"0 to {vocab_size - 1}; use the model's own tokenizer, or resize its embeddings"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .grammar import Constraint, GrammarState
 
 NOISE_BLOCK = 64
+SMALL_TEMPERATURE = 1e-6
+LEAST_TEMPERATURE = 1e-30  # what divides by less is zero in float32
 
 
 class Noise:
@@ -119,7 +121,20 @@ class TokenChooser:
         # The first token whose cumulative probability exceeds the mark has a positive probability itself.
         mark = cumulative[:, -1:] * rows.uniform(self._source)
         tokens = torch.searchsorted(cumulative, mark, right=True)
+        if cumulative.device.type != "cpu":
+            tokens = with_probability(tokens, probabilities)
+        # Where logits are no numbers, nothing exceeds it; the log-prob says so.
+        tokens = tokens.clamp(max=scores.shape[-1] - 1)
         return tokens.squeeze(1), probabilities.gather(1, tokens).squeeze(1).log()
+
+
+def with_probability(tokens: Tensor, probabilities: Tensor) -> Tensor:
+    """The tokens, (W, 1), but the likeliest where one has no probability, (W, V).
+
+    Sums in parallel round differently from place to place, which may lend a token without probability a share.
+    """
+    inside = tokens.clamp(max=probabilities.shape[-1] - 1)
+    return tokens.where(probabilities.gather(1, inside) > 0, probabilities.argmax(-1, keepdim=True))
 
 
 class ChoosingState:
@@ -171,13 +186,20 @@ class ChoosingState:
             self.grammar.select(slots.tolist())
 
 
+def _from_the_best(ids: None, scores: Tensor) -> Tensor:
+    """The scores less the best of each row, which no temperature makes too large for a float."""
+    return scores - scores.amax(-1, keepdim=True)
+
+
 def _warpers(sampling: SamplingOptions, extra: ExtraOptions, device: Any) -> list[Callable[[Tensor], Tensor]]:
     """The distribution's transformations that are on, in the order of transformers' `generate()`."""
     import transformers as hf
 
-    made = []
+    made: list[Callable[..., Tensor]] = []
+    if sampling.temperature < SMALL_TEMPERATURE:
+        made.append(_from_the_best)
     if sampling.temperature != 1:
-        made.append(hf.TemperatureLogitsWarper(float(sampling.temperature)))
+        made.append(hf.TemperatureLogitsWarper(max(float(sampling.temperature), LEAST_TEMPERATURE)))
     if sampling.top_k:
         made.append(hf.TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:

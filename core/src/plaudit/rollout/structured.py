@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from ..errors import UsageError
+from .values import are_texts
 
 Kind = Literal["regex", "json", "choice"]
 KINDS: tuple[Kind, ...] = ("regex", "json", "choice")
@@ -35,7 +36,7 @@ class StructuredOutput:
         holds, wanted = {
             "regex": (isinstance(self.regex, str) and bool(self.regex), "a regular expression, not empty"),
             "json": (isinstance(self.json, Mapping), "a JSON schema as a mapping"),
-            "choice": (_are_choices(self.choice), "a list of strings, each not empty"),
+            "choice": (are_texts(self.choice) and bool(self.choice), "a list of strings, each not empty"),
         }[given[0]]
         if not holds:
             raise UsageError(f"structured output: {given[0]} is {getattr(self, given[0])!r}; it must be {wanted}")
@@ -48,6 +49,8 @@ class StructuredOutput:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> StructuredOutput:
         """From a mapping such as {"regex": "[0-9]+"}. Raises UsageError on an unknown name or a value out of place."""
+        if not isinstance(given, Mapping):
+            raise UsageError(f"structured output is {given!r}; it must be a mapping with one of {', '.join(KINDS)}")
         for name in given:
             if name not in KINDS:
                 close = get_close_matches(name, KINDS, n=1)
@@ -57,7 +60,3 @@ class StructuredOutput:
         if isinstance(choice, Sequence) and not isinstance(choice, str):
             choice = tuple(choice)
         return cls(given.get("regex"), given.get("json"), choice)
-
-
-def _are_choices(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(isinstance(text, str) and text for text in value)

@@ -11,11 +11,11 @@ from ..errors import UsageError
 from .admission import WaitingList, cache_tokens_in_memory
 from .caches import growing_cache, quantized_cache, refuse_cache
 from .cohort import Cohort
-from .decoders import Decoder, ModuleDecoder
+from .decoders import Decoder, ModuleDecoder, vocabulary_size
 from .folding import covered
 from .fused_decoder import FusedDecoder
-from .options import ExtraOptions, resolve
-from .protocol import Generated, Request, SamplingOptions
+from .options import ExtraOptions, refuse_unknown_tokens, resolve
+from .protocol import Generated, Request, SamplingOptions, check_prompts
 from .replaying import compiled_step, cuda_graph, graphs_pay, refuse_compiling
 from .sampling import Noise, TokenChooser
 from .static_decoder import StaticDecoder, forward_step
@@ -73,9 +73,7 @@ class TransformersGenerator:
         Raises UsageError on an empty prompt or an option that is not supported, before anything is computed. Between
         two completions the model is as it was before: the consumer may use it, but must not change its weights.
         """
-        for request in requests:
-            if not request.prompt_ids:
-                raise UsageError(f"request {request.index} has an empty prompt; a prompt needs at least one token")
+        check_prompts(requests, vocabulary_size(self._model))
         if not requests and self._in_step is None:
             return iter(())
         room = self._max_cache_tokens or cache_tokens_in_memory(self._model)
@@ -114,6 +112,7 @@ class _Decoding:
         in_step: Callable[[bool], bool] | None,
     ) -> None:
         sampling, extra = resolve(sampling)
+        refuse_unknown_tokens(extra, vocabulary_size(model))
         end_ids = end_tokens(model, tokenizer, extra)
         self._model = model
         self._modules = list(model.modules())
@@ -126,7 +125,7 @@ class _Decoding:
             sampling,
             extra,
             Noise(requests, sampling.seed, model.device),
-            eos_ids=sorted(end_ids),
+            eos_ids=sorted(end for end in end_ids if end < vocabulary_size(model)),
             device=model.device,
             constraint=_constraint(model, tokenizer, sampling, extra, sorted(end_ids)),
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ...rollout.caches import CACHES, check_quanto
 from ...rollout.continuous_batching import ContinuousBatchingGenerator, engine_options, refuse_options
-from ...rollout.grammar import check_installed, refuse_with_structured
+from ...rollout.grammar import check_grammar
 from ...rollout.options import ExtraOptions, resolve
 from ...rollout.protocol import Generator, SamplingOptions
 from ...rollout.replaying import check_compiling
@@ -51,8 +50,7 @@ def check_transformers_sampling(args: Any, sampling: SamplingOptions) -> None:
     if args.cache_implementation == "quantized":
         _check_correction(args, resolved, extra, "cache_implementation='quantized'")
     if resolved.structured is not None:
-        check_installed()
-        refuse_with_structured(extra)
+        check_grammar(resolved.structured, extra)
 
 
 def _check_cache(args: Any) -> None:
@@ -75,8 +73,7 @@ def _check_correction(args: Any, sampling: SamplingOptions, extra: ExtraOptions,
     """Raise ConfigError where the sampler's log-probs are of another distribution than the policy's."""
     if not args.vllm_importance_sampling_correction:
         return
-    plain = replace(extra, do_sample=True, eos_token_id=None)
-    reshaped = sampling.truncated or sampling.repetition_penalty != 1 or plain != ExtraOptions()
+    reshaped = sampling.truncated or sampling.repetition_penalty != 1 or extra.narrows
     if reshaped or sampling.temperature != args.temperature:
         raise ConfigError(
             f"with {engine} the sampler's log-probs are compared with the policy's, which are over all tokens at "
