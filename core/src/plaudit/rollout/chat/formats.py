@@ -63,6 +63,12 @@ def _blanks(text: str, start: int) -> int:
     return len(text[start:]) - len(text[start:].lstrip())
 
 
+def up_to_last(text: str, mark: str) -> str:
+    """The text up to its last such mark: behind it no block can end, and none is looked for from every opening."""
+    end = text.rfind(mark)
+    return "" if end < 0 else text[: end + len(mark)]
+
+
 def _loose_block(body: str, types: Types, repair: bool) -> list[ToolCall]:
     read = xml(body, types, repair)
     if read is not None:
@@ -82,7 +88,7 @@ def xml(text: str, types: Types, repair: bool = False) -> Reading | None:
     start = text.find("<function=")
     if start < 0:
         return None
-    calls = [_xml_call(match, types) for match in _XML_CALL.finditer(text)]
+    calls = [_xml_call(match, types) for match in _XML_CALL.finditer(up_to_last(text, "</function>"))]
     if text.count("<function=") > len(calls):
         name = re.match(r"[^>\s]*", text[text.rindex("<function=") + len("<function=") :])
         calls.append(ToolCall(name[0] if name else "", error="a <function=…> block is not closed"))
@@ -94,12 +100,13 @@ def _xml_call(match: re.Match[str], types: Types) -> ToolCall:
     if body.strip().startswith("{"):
         return attempt({"name": name, "arguments": body})
     arguments: dict[str, Any] = {}
-    for found in _XML_ARGUMENT.finditer(body):
+    closed = up_to_last(body, "</parameter>")
+    for found in _XML_ARGUMENT.finditer(closed):
         key, written = found.group(1), found.group(2).removeprefix("\n").removesuffix("\n")
         if key in arguments:
             return ToolCall(name, error=f"argument {key!r} of {name!r} stands twice")
         arguments[key] = typed(written, types, name, key)
-    if "<parameter=" in _XML_ARGUMENT.sub("", body):
+    if "<parameter=" in _XML_ARGUMENT.sub("", closed) + body[len(closed) :]:
         return ToolCall(name, error=f"a <parameter=…> block of {name!r} is not closed")
     return ToolCall(name, arguments)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from .calls import ToolCall, attempt
-from .formats import Reading
+from .formats import Reading, up_to_last
 from .values import Types, typed
 
 _DEEPSEEK_CALL = re.compile(r"<｜tool▁call▁begin｜>(.*?)<｜tool▁call▁end｜>", re.DOTALL)
@@ -24,7 +25,7 @@ def deepseek(text: str, types: Types, repair: bool = False) -> Reading | None:
     begin = text.find("<｜tool▁call")
     if begin < 0:
         return None
-    bodies = _DEEPSEEK_CALL.findall(text)
+    bodies = _DEEPSEEK_CALL.findall(up_to_last(text, "<｜tool▁call▁end｜>"))
     calls = [_deepseek_call(body, repair) for body in bodies]
     if text.count("<｜tool▁call▁begin｜>") > len(bodies) or not bodies:
         calls.append(ToolCall("", error="a tool call is not closed"))
@@ -49,7 +50,7 @@ def glm(text: str, types: Types, repair: bool = False) -> Reading | None:
     begin = text.find("<tool_call>")
     if begin < 0:
         return None
-    bodies = _GLM_CALL.findall(text)
+    bodies = _GLM_CALL.findall(up_to_last(text, "</tool_call>"))
     calls = [_glm_call(body, types) for body in bodies]
     if text.count("<tool_call>") > len(bodies):
         calls.append(ToolCall("", error="a <tool_call> is not closed"))
@@ -61,20 +62,32 @@ def _glm_call(body: str, types: Types) -> ToolCall:
     if not name or "\n" in name or "{" in name:
         return ToolCall("", error="a <tool_call> does not begin with the tool's name")
     arguments: dict[str, Any] = {}
-    for key, written in _GLM_ARGUMENT.findall(body):
+    closed = up_to_last(body, "</arg_value>")
+    for key, written in _GLM_ARGUMENT.findall(closed):
         if key in arguments:
             return ToolCall(name, error=f"argument {key!r} of {name!r} stands twice")
         arguments[key] = typed(written, types, name, key)
-    if "<arg_" in _GLM_ARGUMENT.sub("", body):
+    if "<arg_" in _GLM_ARGUMENT.sub("", closed) + body[len(closed) :]:
         return ToolCall(name, error=f"an argument of {name!r} is not closed")
     return ToolCall(name, arguments)
 
 
-_HARMONY_PART = re.compile(
-    r"(?:<\|start\|>assistant)?(?P<header>[^<]*)(?:<\|channel\|>(?P<channel>[^<]*))?(?:<\|constrain\|>(?P<kind>[^<]*))?"
-    r"<\|message\|>(?P<body>.*?)(?:<\|end\|>|<\|call\|>|<\|return\|>|$)",
-    re.DOTALL,
+_HARMONY_HEADER = re.compile(
+    r"(?:<\|start\|>assistant)?(?P<header>[^<]*)(?:<\|channel\|>(?P<channel>[^<]*))?(?:<\|constrain\|>[^<]*)?$"
 )
+_HARMONY_END = re.compile(r"<\|(?:end|call|return)\|>")
+_LONGEST_HEADER = 400
+
+
+def _harmony_parts(text: str) -> Iterator[tuple[str, str, str]]:
+    """Header, channel and body of each message, in one pass however long the text is."""
+    place, mark = 0, "<|message|>"
+    while (at := text.find(mark, place)) >= 0:
+        head = _HARMONY_HEADER.search(text[max(place, at - _LONGEST_HEADER) : at])
+        end = _HARMONY_END.search(text, at + len(mark))
+        body = text[at + len(mark) : end.start() if end else len(text)]
+        yield head["header"] if head else "", (head["channel"] if head else None) or "", body
+        place = end.end() if end else len(text)
 
 
 def harmony(text: str, types: Types, repair: bool = False) -> Reading | None:
@@ -86,20 +99,19 @@ def harmony(text: str, types: Types, repair: bool = False) -> Reading | None:
     if "<|message|>" not in text:
         return None
     calls, content = [], []
-    for part in _HARMONY_PART.finditer(text):
-        recipient = re.search(r"to=(\S+)", f"{part['header']} {part['channel'] or ''}")
+    for header, channel, body in _harmony_parts(text):
+        recipient = re.search(r"to=(\S+)", f"{header} {channel}")
         if recipient:
             name = recipient.group(1).removeprefix("functions.")
-            calls.append(attempt({"name": name, "arguments": part["body"]}, repair))
-        elif (part["channel"] or "").strip() != "analysis":
-            content.append(part["body"])
+            calls.append(attempt({"name": name, "arguments": body}, repair))
+        elif channel.strip() != "analysis":
+            content.append(body)
     return "\n".join(content), calls
 
 
 def harmony_thinking(text: str) -> str:
     """What GPT-OSS wrote on the channel `analysis`."""
-    parts = _HARMONY_PART.finditer(text)
-    return "\n".join(part["body"] for part in parts if (part["channel"] or "").strip() == "analysis")
+    return "\n".join(body for _, channel, body in _harmony_parts(text) if channel.strip() == "analysis")
 
 
 _GEMMA_CALL = re.compile(r"<\|tool_call>call:\s*([\w.-]+)\s*(\{.*?\})?<tool_call\|>", re.DOTALL)
@@ -111,7 +123,8 @@ def gemma(text: str, types: Types, repair: bool = False) -> Reading | None:
     begin = text.find("<|tool_call>")
     if begin < 0:
         return None
-    calls = [_gemma_call(found[1], found[2], repair) for found in _GEMMA_CALL.finditer(text)]
+    found = _GEMMA_CALL.finditer(up_to_last(text, "<tool_call|>"))
+    calls = [_gemma_call(one[1], one[2], repair) for one in found]
     if text.count("<|tool_call>") > len(calls):
         calls.append(ToolCall("", error="a tool call is not closed, or does not begin with 'call:' and a name"))
     return text[:begin].rstrip("\n"), calls
