@@ -136,6 +136,32 @@ def test_share_of_groups_without_spread(aggregation, scores, weights, frac_group
     assert reward_metrics(found, names)["frac_group_zero_std"] == frac_group_zero_std
 
 
+@pytest.mark.parametrize("aggregation", ["sum_then_normalize", "normalize_then_sum"])
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 20), st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=3))
+def test_groups_of_equal_scores_teach_exactly_nothing(scale, aggregation, group, constants):
+    """Whatever a rounded mean of them is: the rows are then not run, and TRL's share of rows is a whole one."""
+    scores = torch.tensor([constants, [0.5 * value for value in constants]]).repeat_interleave(group, 0)
+    weights = [0.3, 0.7, 1.1][: len(constants)]
+    found = compute_advantages(scores, num_generations=group, weights=weights, aggregation=aggregation, scale=scale)
+    assert not found.values.any()
+    assert found.group_zero_std.all()
+    if scale != "batch" or aggregation == "normalize_then_sum":
+        assert found.zero_std.all()
+
+
+@pytest.mark.parametrize("aggregation", ["sum_then_normalize", "normalize_then_sum"])
+@pytest.mark.parametrize("factor", [1e-30, 1e-6, 1.0, 1e4, 1e18])
+def test_tiny_and_huge_scores(factor, aggregation):
+    scores = (torch.tensor([[0.0], [1.0], [1.0], [0.5], [NAN], [0.25], [0.25], [0.0]]) * factor).tolist()
+    found = compute_advantages(torch.tensor(scores), num_generations=4, aggregation=aggregation)
+    expected = derive_sum_then_normalize(scores, 4, [1.0], "group")
+    if aggregation == "normalize_then_sum":
+        expected = derive_normalize_then_sum(scores, 4, [1.0])
+    np.testing.assert_allclose(found.values, expected, rtol=2e-4, atol=1e-6)
+
+
 def test_peer_counts_one_deviation_for_the_whole_batch():
     scores = torch.tensor([[1.0], [1.0], [0.0], [1.0]])
     found = compute_advantages(scores, num_generations=2, aggregation="normalize_then_sum")

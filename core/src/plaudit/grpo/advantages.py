@@ -83,12 +83,20 @@ def weighted_sum(scores: Tensor, weights: Tensor) -> Tensor:
     return torch.where(scores.isnan().all(dim=1) | ~rewards.isfinite(), torch.nan, rewards)
 
 
+def centred(values: Tensor, dim: int) -> Tensor:
+    """Values less their mean along `dim`, which skips NaN: exactly 0 where all are the same."""
+    if not values.numel():
+        return values
+    # The mean of equal numbers may be another number: a third of three times 0.1 is not 0.1.
+    least, most = _extremes(values, dim)
+    return (values - values.nanmean(dim, keepdim=True)).masked_fill((least == most) & ~values.isnan(), 0.0)
+
+
 def nan_std(values: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Sample standard deviation (ddof 1) that skips NaN; NaN where fewer than two values are left."""
     flat, dim = (values.flatten(), 0) if dim is None else (values, dim)
     count = (~flat.isnan()).sum(dim=dim, keepdim=keepdim)
-    squares = (flat - flat.nanmean(dim=dim, keepdim=True)) ** 2
-    variance = squares.nanmean(dim=dim, keepdim=keepdim) * (count / (count - 1))
+    variance = centred(flat, dim).square().nanmean(dim=dim, keepdim=keepdim) * (count / (count - 1))
     return torch.where(count > 1, variance.sqrt(), torch.nan)
 
 
@@ -127,9 +135,9 @@ def _sum_then_normalize(
 ) -> tuple[Tensor, Tensor]:
     """The weighted sum, less its group's mean, over the standard deviation of group or batch."""
     grouped = rewards.view(-1, num_generations)
-    centred = (grouped - grouped.nanmean(dim=1, keepdim=True)).flatten()
+    better = centred(grouped, 1).flatten()
     std = _choose(_SCALES, scale, "scale")(grouped)
-    return (centred if scale == "none" else centred / (std + EPSILON)), std
+    return (better if scale == "none" else better / (std + EPSILON)), std
 
 
 def _normalize_then_sum(
@@ -138,7 +146,7 @@ def _normalize_then_sum(
     """Every reward normalised in its group by itself, their weighted sum over the batch. `scale` has no say."""
     grouped = scores.view(-1, num_generations, scores.shape[1])
     std = torch.zeros_like(grouped[:, :1]) if num_generations == 1 else nan_std(grouped, dim=1, keepdim=True)
-    normalised = ((grouped - grouped.nanmean(dim=1, keepdim=True)) / (std + EPSILON)).view_as(scores)
+    normalised = (centred(grouped, 1) / (std + EPSILON)).view_as(scores)
     total = (normalised * weights).nansum(dim=1)
     total = torch.where(rewards.isnan(), torch.nan, total)
     batch_std = _batch_std(total.unsqueeze(1))
@@ -159,9 +167,15 @@ def _batch_std(grouped: Tensor) -> Tensor:
 def _no_spread(values: Tensor, num_generations: int) -> Tensor:
     """(N, J) to (N / G,): whether no column differs inside the group by more than rounding."""
     grouped = values.reshape(len(values) // num_generations, num_generations, values.shape[1])
-    high = torch.where(grouped.isnan(), -torch.inf, grouped).amax(dim=1)
-    low = torch.where(grouped.isnan(), torch.inf, grouped).amin(dim=1)
-    return (high - low <= ZERO_SPREAD).all(dim=1)
+    least, most = _extremes(grouped, 1)
+    return (most - least <= ZERO_SPREAD).flatten(1).all(dim=1)
+
+
+def _extremes(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The least and the greatest along `dim`, which is kept; where all are NaN, inf and -inf."""
+    unknown = values.isnan()
+    least = values.masked_fill(unknown, torch.inf).amin(dim, keepdim=True)
+    return least, values.masked_fill(unknown, -torch.inf).amax(dim, keepdim=True)
 
 
 def _choose(table: dict[str, F], name: str, what: str) -> F:
