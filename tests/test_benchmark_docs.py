@@ -34,6 +34,9 @@ def run_main(module, page, monkeypatch, *words):
 def measured(script, words, threads):
     seconds = 1.0 if "plaudit" in words else 4.0
     names = ("cpu_s_a_step", "wall_s_a_step", "pass_cpu_s_a_step")
+    if script == "memory_run.py":
+        sizes = {name: int(value) for name, value in (word.removeprefix("--").split("=") for word in words[1:])}
+        return {"engine": words[0], "peak_mb": seconds, **sizes}
     return {"workload": words[0], "competitor": words[1], **dict.fromkeys(names, seconds)}
 
 
@@ -83,6 +86,19 @@ def test_one_axis_of_growth_is_replaced_and_the_whole_table_drawn(page, monkeypa
     assert path == scaling.PICTURE
     assert len(points) == 2 * (len(after) - 1)
     assert {point["cpu_s_a_step"] for point in points if point["axis"] == "rewards" and point["value"] == 4} == {1, 4}
+
+
+def test_one_size_of_memory_is_added_at_its_place(page, monkeypatch):
+    import memory
+
+    before, rest = rows_of(page, "memory"), outside(page, "memory")
+    run_main(memory, page, monkeypatch, "--docs", "--sizes", "128000x256")
+    after = rows_of(page, "memory")
+    assert {name for name in after if after[name] != before.get(name)} == {"V = 128,000, C = 256"}
+    order = [memory.label(*size) for size in memory.SIZES.values()]
+    assert list(after)[1:] == [label for label in order if label in after]
+    assert after["V = 128,000, C = 256"][1:4] == ["1", "4", "4.00"]
+    assert outside(page, "memory") == rest
 
 
 def test_the_picture_has_a_tick_for_each_value_and_no_other_labels(page, monkeypatch, tmp_path):

@@ -47,7 +47,7 @@ def test_memory_and_growth_are_tables_and_a_picture(module, tmp_path):
         {"engine": engine, "vocabulary": 32_000, "completion": 256, "peak_mb": peak}
         for engine, peak in (("plaudit", 300.0), ("trl", 1500.0))
     ]
-    assert "| 32,000 | 256 | 300 | 1,500 | 5.00 |" in module("memory").table(peaks)
+    assert module("memory").table_rows(peaks) == [["V = 32,000, C = 256", "300", "1,500", "5.00"]]
     scaling = module("scaling")
     points = [
         {"axis": "rewards", "value": 4, "engine": engine, "cpu_s_a_step": cpu}
