@@ -42,6 +42,15 @@ class Lists(Counter):
     tools = ("increment", "jump")
 
 
+class Text(Counter):
+    tools = "increment"
+
+
+class Positional(Counter):
+    def reset(self, target, /):
+        pass
+
+
 ROUTED = {"a": Counter}
 
 
@@ -55,6 +64,8 @@ ROUTED = {"a": Counter}
         (Needs, {"rows": chat_rows()}, "reset needs the column 'target'"),
         (Lists, {}, "environment 'Lists' has no tool 'jump'; its public methods: increment"),
         (EnvironmentSpec(Counter, tools=("reset",)), {}, "has no tool 'reset'"),
+        (Text, {}, "environment 'Text': tools = 'increment'; expected a list of names"),
+        (Positional, {"rows": chat_rows(target=[0] * 4)}, "reset takes 'target' by position; columns come by name"),
         (3, {}, "the environment 3 is a int"),
         ({}, {}, "environment_factory is empty"),
         (Counter, {"max_steps": -1}, "set max_steps"),
@@ -64,6 +75,8 @@ ROUTED = {"a": Counter}
         (ROUTED, {"rows": Dataset.from_dict({"environment": ["a", None]})}, "environment = None; there are: 'a'"),
         (Counter, {"tools": [Counter().increment]}, "two tools are called 'increment'"),
         (Counter, {"rows": [{"prompt": "text"}] * 2}, "prompts are text"),
+        (Counter, {"rows": []}, "train_dataset has no rows"),
+        (Counter, {"tools": len}, "tools is a builtin_function_or_method; expected a list of functions"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_named_before_a_model_is_loaded(tmp_path, environment, more, message):

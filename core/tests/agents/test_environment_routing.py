@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from counter import Counter
 from datasets import Dataset
 from scripted import Keep, call, make_trainer, turns_of
@@ -84,3 +85,23 @@ def test_rows_choose_among_several_and_see_only_their_own_tools(tmp_path):
     for log in trainer.state.log_history[:4]:
         assert log.get("rewards/Words/mean", 0.5) == 0.5
         assert log.get("rewards/Counter/mean", 1.0) == 1.0
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_rows_without_a_prompt_beside_rows_with_one(tmp_path, table):
+    """As a table has them in which rows of two kinds were put together."""
+    rows = [
+        {"environment": "counter", "prompt": None},
+        {"environment": "words", "prompt": [{"role": "user", "content": "Now: "}]},
+    ] * 2
+    keep = Keep()
+    make_trainer(
+        tmp_path, lambda text, index: "done", rows=Dataset.from_list(rows) if table else rows, reward_funcs=keep,
+        environment_factory={"counter": Counter, "words": Words}, max_steps=2,
+    ).train()  # fmt: skip
+    said = {
+        (name, prompt[-1]["content"])
+        for seen in keep.seen
+        for name, prompt in zip(seen["environment"], seen["prompts"], strict=True)
+    }
+    assert said == {("counter", "Count to 3."), ("words", "Now: Spell it.")}

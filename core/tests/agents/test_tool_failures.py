@@ -118,6 +118,12 @@ def test_a_tool_that_cannot_be_one_is_named_before_anything_is_loaded(tmp_path, 
         make_trainer(tmp_path, None, rows=chat_rows(), reward_funcs=Keep(), tools=tools)
 
 
+@pytest.mark.parametrize("prompt", [None, []])
+def test_a_prompt_that_is_none_is_named(tmp_path, prompt):
+    with pytest.raises(UsageError, match=r"train_dataset: prompts are (None|\[\]), but tools and environments need"):
+        make_trainer(tmp_path, None, rows=[{"prompt": prompt}] * 2, reward_funcs=Keep(), tools=[add])
+
+
 def test_prompts_must_be_conversations_and_the_template_must_carry_tools(tmp_path):
     with pytest.raises(UsageError, match="prompts are text"):
         make_trainer(tmp_path, None, rows=[{"prompt": "a"}] * 2, reward_funcs=Keep(), tools=[add])

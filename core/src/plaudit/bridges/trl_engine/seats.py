@@ -84,7 +84,7 @@ class Seat:
             self._run(instance.close, {}, f"close of {self._kind.label}", JobPolicy(CLOSE_S))
 
     def _columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        from plaudit.grpo.generating.agents import EMPTY_PROMPT
+        from plaudit.grpo.generating.agent_rows import EMPTY_PROMPT
 
         hidden = {ROW, *({"environment"} if self._routed else ())}
         hidden |= {"prompt"} if row.get("prompt") == EMPTY_PROMPT else set()

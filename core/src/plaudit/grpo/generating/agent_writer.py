@@ -25,7 +25,8 @@ from ..ranks import Ranks
 from ..rows.prompts import PromptCodec
 from ..writing import Assignment
 from .agent_limits import Limits
-from .agents import EMPTY_PROMPT, Agents
+from .agent_rows import EMPTY_PROMPT
+from .agents import Agents
 
 if TYPE_CHECKING:
     from ...rollout.agent.kinds import EnvironmentKind
@@ -136,8 +137,9 @@ class AgentWriter:
         return columns if row.prompt == EMPTY_PROMPT else {"prompt": row.prompt, **columns}
 
     def _dialogue(self, index: int, row: Row, start: Start | None) -> Dialogue:
-        if isinstance(row.prompt, str):
-            raise UsageError(f"the prompt {row.prompt[:60]!r} is text, but tools and environments need conversations")
+        if isinstance(row.prompt, str) or not row.prompt:
+            what = "text" if row.prompt else "empty"
+            raise UsageError(f"the prompt {row.prompt[:60]!r} is {what}, but tools and environments need conversations")
         kind = None if start is None else start.kind
         chat = self.chats[kind]
         prompt, seen = self._opening(chat, row.prompt, start)

@@ -15,12 +15,10 @@ from ...rollout.agent.spec import environment_spec_of, tool_spec_of
 from ...rollout.agent.tools import Tool, require_distinct, standalone_tools
 from ...scoring.spec import RewardSpec, environment_spec
 from ..rows.datasets import column_names
+from .agent_rows import EMPTY_PROMPT, first_of, some_lack_prompts, values_of, with_prompts
 
 if TYPE_CHECKING:
     from ...rollout.chat import ToolChat
-
-EMPTY_PROMPT = [{"role": "user", "content": ""}]
-"""The prompt of a row that has none: an environment's first observation stands in its place."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -130,16 +128,20 @@ class Agents:
         return [{"prompt": EMPTY_PROMPT} for _ in range(args.generation_batch_size // args.num_generations)]
 
     def _checked(self, dataset: Any, label: str) -> Any:
+        if hasattr(dataset, "__len__") and not len(dataset):
+            raise UsageError(f"{label} has no rows; give it at least one, or leave it out")
         columns = column_names(dataset)
         for kind in self.environments:
             kind.check_columns(columns)
         if self.routed:
             self._check_routes(dataset, columns, label)
-        if "prompt" not in columns:
-            return _with_prompts(dataset) if self.kinds else dataset
-        if isinstance(_first(dataset)["prompt"], str):
+        if self.kinds and ("prompt" not in columns or some_lack_prompts(dataset)):
+            return with_prompts(dataset)
+        prompt = first_of(dataset)["prompt"] if "prompt" in columns else EMPTY_PROMPT
+        if not isinstance(prompt, list) or not prompt:
+            what = "text" if isinstance(prompt, str) else repr(prompt)
             raise UsageError(
-                f"{label}: prompts are text, but tools and environments need conversations: "
+                f"{label}: prompts are {what}, but tools and environments need conversations: "
                 '[{"role": "user", "content": …}]'
             )
         return dataset
@@ -149,7 +151,7 @@ class Agents:
             raise UsageError(
                 f"{label} has no column 'environment'; each row must name one of {_listed(self.kinds)} there"
             )
-        for name in _values(dataset, "environment"):
+        for name in values_of(dataset, "environment"):
             if name not in self.kinds:
                 raise UsageError(f"{label} has rows with environment = {name!r}; there are: {_listed(self.kinds)}")
 
@@ -167,6 +169,8 @@ def plan_agents(tools: Any = None, environment_factory: Any = None, rollout_func
             raise UsageError("rollout_func writes whole rollouts; leave tools and environment_factory out")
         _check_rollout_func(rollout_func)
         return Agents(rollout_func=rollout_func)
+    if tools is not None and not isinstance(tools, (list, tuple)):
+        raise UsageError(f"tools is a {type(tools).__name__}; expected a list of functions")
     agents = Agents(standalone_tools([tool_spec_of(tool) for tool in tools or ()]))
     weakref.finalize(agents, close_probes, agents.probes)
     if environment_factory is None:
@@ -213,28 +217,6 @@ def close_probes(probes: list[tuple[EnvironmentKind, Any]]) -> None:
             returned = instance.close()
             if asyncio.iscoroutine(returned):
                 asyncio.run(returned)
-
-
-def _first(dataset: Any) -> Mapping[str, Any]:
-    first: Mapping[str, Any] = next(iter(dataset))
-    return first
-
-
-def _values(dataset: Any, column: str) -> Iterable[Any]:
-    if hasattr(dataset, "unique"):
-        return list(dataset.unique(column))
-    # A stream is not read through: a row's own check is then the first to see it.
-    return dict.fromkeys(row[column] for row in dataset) if hasattr(dataset, "__len__") else ()
-
-
-def _with_prompts(dataset: Any) -> Any:
-    if hasattr(dataset, "map"):
-        return dataset.map(_add_prompt)
-    return [_add_prompt(row) for row in dataset]
-
-
-def _add_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "prompt": EMPTY_PROMPT}
 
 
 def _listed(names: Iterable[Any]) -> str:

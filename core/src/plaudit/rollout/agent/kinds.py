@@ -88,6 +88,11 @@ def probe(name: str | None, spec: EnvironmentSpec) -> tuple[EnvironmentKind, Any
     if not callable(reset):
         raise UsageError(f"environment {made.__name__!r} has no reset(**row); every rollout begins with it")
     parameters = inspect.signature(reset).parameters.values()
+    for one in parameters:
+        if one.kind is one.POSITIONAL_ONLY:
+            raise UsageError(
+                f"environment {made.__name__!r}: reset takes {one.name!r} by position; columns come by name"
+            )
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     kind = EnvironmentKind(
         name=name,
@@ -111,6 +116,8 @@ def tool_names(instance: Any, listed: Iterable[str] | None = None) -> tuple[str,
     # Read from the class, so that no property runs.
     methods = [name for name, _ in inspect.getmembers(made, inspect.isfunction) if not name.startswith("_")]
     declared = None if "tools" in methods else inspect.getattr_static(instance, "tools", None)
+    if listed is None and isinstance(declared, str):
+        raise UsageError(f"environment {made.__name__!r}: tools = {declared!r}; expected a list of names")
     chosen = listed if listed is not None else declared if isinstance(declared, (list, tuple)) else None
     if chosen is None:
         return tuple(name for name in methods if name not in RESERVED)
