@@ -37,3 +37,11 @@ def build_model():
 def build_tokenizer():
     """Makes the tokenizer: `build_tokenizer(chat=)`."""
     return make_tokenizer
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The folder of a tiny model with its tokenizer."""
+    make_model(tied=False).save_pretrained(tmp_path / "model")
+    make_tokenizer().save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model")

@@ -64,3 +64,8 @@ def make_trainer(
 def metrics_of(output_dir) -> list[dict]:
     """The lines of metrics.jsonl."""
     return [json.loads(line) for line in (Path(output_dir) / "metrics.jsonl").read_text().splitlines()]
+
+
+def steps_of(output_dir) -> list[dict]:
+    """The lines of training steps."""
+    return [line for line in metrics_of(output_dir) if "reward" in line]

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-import threading
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
-from plaudit.scoring.errors import ScoringPaused
+from plaudit.grpo.rows.prompts import as_row
 from transformers import TrainerCallback
 
-from runs import ROWS, count_digits, make_trainer, metrics_of
-
-
-def steps_of(folder):
-    return [line for line in metrics_of(folder) if "reward" in line]
+from runs import ROWS, count_digits, make_trainer, metrics_of, steps_of
 
 
 def test_the_policy_learns_what_is_rewarded(tmp_path):
@@ -29,68 +21,6 @@ def test_the_policy_learns_what_is_rewarded(tmp_path):
     rewards = [line["reward"] for line in steps_of(tmp_path)]
     assert sum(rewards[-5:]) > 2 * sum(rewards[:5])
     assert not all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
-
-
-def test_rewards_are_called_as_trl_calls_them(tmp_path):
-    seen = {}
-
-    def watch(prompts, completions, completion_ids, trainer_state, answer, log_extra, log_metric, **rest):
-        seen.setdefault(trainer_state.global_step, (prompts, completions, completion_ids, answer, rest))
-        return [0.5] * len(prompts)
-
-    make_trainer(tmp_path, watch, rows=[{**row, "task": "sum"} for row in ROWS]).train()
-    assert sorted(seen) == [0, 1]
-    prompts, completions, ids, answers, rest = seen[0]
-    assert len(prompts) == len(completions) == len(ids) == len(answers) == 8
-    assert prompts[:4] == [prompts[0]] * 4
-    assert prompts[4:] == [prompts[4]] * 4 != prompts[:4]
-    assert all(eval(prompt[:-1]) == int(answer) for prompt, answer in zip(prompts, answers, strict=True))
-    assert all(isinstance(token, int) for token in ids[0])
-    assert rest == {"task": ["sum"] * 8}
-
-
-def test_abstaining_rewards_leave_baseline_and_advantage(tmp_path):
-    def some(completion_ids, **kwargs):
-        return [None, 1.0, 0.0, 0.0] * 2
-
-    make_trainer(tmp_path, some, max_steps=1, log_completions=True, num_completions_to_print=0).train()
-    table = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
-    spread = math.sqrt(1 / 3) + 1e-4
-    expected = [0.0, (2 / 3) / spread, -(1 / 3) / spread, -(1 / 3) / spread] * 2
-    assert [row["advantage"] for row in table] == pytest.approx(expected, rel=1e-4)
-    step = steps_of(tmp_path)[0]
-    assert step["reward"] == pytest.approx(1 / 3)
-    assert step["rewards/unscored"] == 2
-    assert step["frac_group_zero_std"] == 0
-
-
-def test_weights_and_equal_names_are_kept_apart(tmp_path):
-    rewards = [lambda completions, **k: [1.0] * len(completions), lambda completions, **k: [0.0] * len(completions)]
-    make_trainer(tmp_path, rewards, max_steps=1, reward_weights=[0.7, 0.3]).train()
-    step = steps_of(tmp_path)[0]
-    means = {name: value for name, value in step.items() if name.startswith("rewards/") and name.endswith("/mean")}
-    assert sorted(means.values()) == [0.0, 1.0]
-    assert step["reward"] == pytest.approx(0.7)
-    assert len(rewards) == 2
-
-
-def test_scoring_runs_beside_each_other_and_async_on_one_loop(tmp_path):
-    meet = threading.Barrier(2, timeout=20)
-
-    def one(completions, **kwargs):
-        meet.wait()
-        return [0.0] * len(completions)
-
-    def two(completions, **kwargs):
-        meet.wait()
-        return [0.0] * len(completions)
-
-    async def three(completions, **kwargs):
-        await asyncio.sleep(0)
-        return [float(len(text)) for text in completions]
-
-    make_trainer(tmp_path, [one, two, three], max_steps=1).train()
-    assert steps_of(tmp_path)[0]["rewards/three/mean"] > 0
 
 
 def test_conversations_get_the_chat_template_and_its_arguments(tmp_path):
@@ -113,58 +43,6 @@ def test_conversations_get_the_chat_template_and_its_arguments(tmp_path):
     assert list(completion[0]) == ["role", "content"]
 
 
-def as_row(record):
-    from plaudit.grpo.rows.prompts import as_row
-
-    return as_row(record)
-
-
-def test_tables_are_typed_whole_and_never_stale(tmp_path):
-    def notes(completions, log_extra, trainer_state, **kwargs):
-        if trainer_state.global_step == 0:
-            log_extra("first", list(range(len(completions))))
-        log_extra("mixed", [1, "a"] * (len(completions) // 2))
-        log_extra("length", [len(text) for text in completions])
-        return [0.0] * len(completions)
-
-    options = {"eval_rows": ROWS[:6], "eval_strategy": "steps", "eval_steps": 1, "log_completions": True}
-    make_trainer(tmp_path, notes, **options, num_completions_to_print=0).train()
-    folder = tmp_path / "completions"
-    assert sorted(file.name for file in folder.iterdir()) == [
-        "eval_00001.parquet",
-        "eval_00002.parquet",
-        "train_00001.parquet",
-        "train_00002.parquet",
-    ]
-    first, second = (pq.read_table(folder / f"train_0000{n}.parquet") for n in (1, 2))
-    assert "first" in first.column_names
-    assert "first" not in second.column_names
-    assert first.schema.field("length").type == pa.int64()
-    assert first.schema.field("advantage").type == pa.float64()
-    assert first.schema.field("mixed").type == pa.string()
-    rows = second.to_pylist()
-    assert [row["length"] for row in rows] == [len(row["completion"]) for row in rows]
-    assert [row["step"] for row in rows] == [1] * 8
-    evaluated = pq.read_table(folder / "eval_00002.parquet").to_pylist()
-    assert len(evaluated) == 24
-    assert sorted({row["prompt"] for row in evaluated}) == sorted(row["prompt"] for row in ROWS[:6])
-
-
-def test_printing_shows_the_asked_number_of_rows_and_changes_no_draw(tmp_path, capsys):
-    def weights(folder, **options):
-        trainer = make_trainer(folder, **options)
-        trainer.train()
-        return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
-
-    silent = weights(tmp_path / "a")
-    capsys.readouterr()
-    printed = weights(tmp_path / "b", log_completions=True, num_completions_to_print=2)
-    assert torch.equal(silent, printed)
-    shown = capsys.readouterr().out
-    assert shown.count("train step 1") == 1
-    assert shown.count("├") == 2
-
-
 def test_evaluating_and_previewing_change_nothing_that_is_learnt(tmp_path):
     def weights(folder, look, **options):
         trainer = make_trainer(folder, **options)
@@ -175,35 +53,6 @@ def test_evaluating_and_previewing_change_nothing_that_is_learnt(tmp_path):
 
     options = {"eval_rows": ROWS[:4], "eval_strategy": "steps", "eval_steps": 1}
     assert torch.equal(weights(tmp_path / "a", False), weights(tmp_path / "b", True, **options))
-
-
-def test_one_row_a_prompt_is_shown_when_asked_and_all_are_kept(tmp_path, capsys):
-    make_trainer(tmp_path, log_completions=True, log_unique_prompts=True, max_steps=1).train()
-    rows = pq.read_table(tmp_path / "completions" / "train_00001.parquet").to_pylist()
-    assert len(rows) == 8
-    printed = capsys.readouterr().out
-    assert [printed.count(prompt) for prompt in {row["prompt"] for row in rows}] == [1, 1]
-
-
-def test_several_evaluation_sets_log_under_their_names(tmp_path):
-    from datasets import Dataset
-
-    trainer = make_trainer(tmp_path, eval_rows=ROWS[:2])
-    trainer.eval_dataset = {"small": Dataset.from_list(ROWS[:2]), "big": Dataset.from_list(ROWS[:4])}
-    found = trainer.evaluate()
-    assert {"eval_small_reward", "eval_big_reward", "eval_small_loss"} <= set(found)
-    assert "eval_reward" not in found
-
-
-def test_metrics_say_what_happened(tmp_path):
-    make_trainer(tmp_path, max_steps=1).train()
-    step = steps_of(tmp_path)[0]
-    assert step["num_tokens"] == 8 * 4 + 8 * step["completions/mean_length"]
-    assert 1 <= step["completions/min_length"] <= step["completions/mean_length"] <= step["completions/max_length"] <= 8
-    assert 0 <= step["completions/clipped_ratio"] <= 1
-    assert step["entropy"] > 0
-    assert {"clip_ratio/region_mean", "step_time", "frac_reward_zero_std", "rewards/count_digits/std"} <= step.keys()
-    assert any(name.startswith("scoring/count_digits/latency") for name in step)
 
 
 def test_reference_log_probs_are_those_of_the_first_policy(tmp_path):
@@ -273,24 +122,6 @@ def test_callbacks_and_optimizers_are_used(tmp_path, build_model):
     assert isinstance(trainer.optimizer.optimizer, torch.optim.SGD)
 
 
-def test_too_many_unscored_rollouts_pause_the_run_at_a_checkpoint(tmp_path):
-    broken = {"now": True}
-
-    def fails(completions, trainer_state, **kwargs):
-        if broken["now"] and trainer_state.global_step == 2:
-            raise ConnectionError("service is down")
-        return count_digits(completions)
-
-    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 100}
-    with pytest.raises(ScoringPaused, match="no score"):
-        make_trainer(tmp_path, fails, **options).train()
-    broken["now"] = False
-    again = make_trainer(tmp_path, fails, **options)
-    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    assert again.state.global_step == 4
-    assert [line["step"] for line in steps_of(tmp_path)] == [1, 2, 3, 4]
-
-
 def test_truncated_completions_are_not_learnt_from_when_masked(tmp_path):
     trainer = make_trainer(tmp_path, mask_truncated_completions=True, max_completion_length=1, max_steps=1)
     before = torch.cat([p.detach().flatten() for p in trainer.model.parameters()]).clone()
@@ -305,14 +136,6 @@ def replace_sampling(collector, **extra):
     from dataclasses import replace
 
     return replace(collector, sampling=replace(collector.sampling, generation_kwargs=extra))
-
-
-def test_a_model_card_is_written(tmp_path):
-    trainer = make_trainer(tmp_path)
-    trainer.train()
-    trainer.create_model_card(model_name="tiny", tags="mine")
-    text = (tmp_path / "README.md").read_text()
-    assert all(tag in text for tag in ("grpo", "plaudit", "mine", "tiny"))
 
 
 @pytest.mark.parametrize("option", ["bf16", "gradient_checkpointing"])
@@ -331,18 +154,6 @@ def test_gradient_checkpointing_changes_no_weight(tmp_path):
         return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
 
     torch.testing.assert_close(weights(tmp_path / "a"), weights(tmp_path / "b", gradient_checkpointing=True))
-
-
-def test_unused_columns_are_kept_from_rewards_when_asked(tmp_path):
-    seen = set()
-
-    def look(completions, **columns):
-        seen.update(columns)
-        return [0.0] * len(completions)
-
-    make_trainer(tmp_path, look, remove_unused_columns=True, max_steps=1).train()
-    assert "answer" not in seen
-    assert "prompts" in seen
 
 
 def test_the_best_checkpoint_by_reward_is_loaded_at_the_end(tmp_path):

@@ -47,3 +47,10 @@ def make_model(seed: int = 0, *, dtype: torch.dtype = torch.float32, tied: bool 
     }
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(Qwen3Config(**{**settings, **more})).to(dtype)
+
+
+def lora(**more):
+    """A LoRA adapter of the tiny model."""
+    from peft import LoraConfig
+
+    return LoraConfig(task_type="CAUSAL_LM", **{"r": 4, "target_modules": ["q_proj", "v_proj"], **more})
