@@ -45,10 +45,6 @@ class EnvironmentSessions:
             raise UsageError(
                 f"{self.kind.label} answers turns itself (answer_turn); the protocols served here have tools alone"
             )
-        if self.kind.replies is not None:
-            raise UsageError(
-                f"{self.kind.label} answers turns itself (answer_turn); a server offers tools, reset and reward alone"
-            )
         self._spare = [probed]
         self._idle_s = idle_s
         self._sessions: dict[str, Session] = {}
