@@ -48,6 +48,7 @@ test: setup      ## The tests: core, verifiers, plugins, the local sandbox, gloo
 
 test-slow: setup neighbours vllm-env ## What is too long or too heavy for CI: the whole parity grid, soaks, Ray, full examples.
 	$(BIN)/python -m pip install -q -c constraints.txt "ray>=2.40" wandb bitsandbytes
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt deepspeed
 	$(BIN)/python -m pytest -m "slow and not docker"
 	$(VLLM_VENV)/bin/python -m pytest tests/vllm -m "slow and not docker"
 

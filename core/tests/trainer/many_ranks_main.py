@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from datasets import Dataset
+from plaudit.grpo.generating.sharding import whole_weights
+from plaudit.grpo.ranks import Ranks
 from rank_main import CASES, RANK, WORLD, compare, message_of
 from side_by_side import whole
 
@@ -107,13 +109,40 @@ def plain(output: Path, **more) -> list[list[float]]:
 
 def zero3(output: Path) -> list[list[float]]:
     """The same with DeepSpeed ZeRO-3."""
+    return plain(output, **_zero3())
+
+
+def zero3_following(output: Path) -> list[list[float]]:
+    """The same with weights that stay spread while completions are written, and a reference that follows."""
+    return plain(output, **_zero3(), **FOLLOWING)
+
+
+def plain_following(output: Path) -> list[list[float]]:
+    return plain(output, **FOLLOWING)
+
+
+FOLLOWING = {"ds3_gather_for_generation": False, "sync_ref_model": True, "ref_model_sync_steps": 2}
+
+
+def zero3_resumed(output: Path) -> dict:
+    """A run from a checkpoint in the middle of a generation cycle, and what evaluation and previews then give."""
+    cycle = {"per_device_train_batch_size": 4, "num_iterations": 2, "max_steps": 4, "optim": "adamw_torch"}
+    same, trainer = _resumed(output / "zero3", 3, **cycle, **_zero3(), beta=0.1, sync_ref_model=True)
+    return {
+        "same": same,
+        "evaluated": trainer.evaluate()["eval_reward"],
+        "previewed": len(trainer.generate_completions(ROWS[:1], num_generations=2)),
+    }
+
+
+def _zero3() -> dict:
     import deepspeed  # noqa: F401  (loads what is changed next)
 
     # It would compile an operator for the processes of one machine.
     sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
     auto = dict.fromkeys(("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"), "auto")
     untested = {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
-    return plain(output, deepspeed={**auto, **untested, "zero_optimization": {"stage": 3}})
+    return {"deepspeed": {**auto, **untested, "zero_optimization": {"stage": 3}}}
 
 
 def _resumed(folder: Path, step: int, **options):
@@ -122,8 +151,13 @@ def _resumed(folder: Path, step: int, **options):
     unstopped.train()
     resumed = make_trainer(folder, **saving)
     resumed.train(resume_from_checkpoint=str(folder / f"checkpoint-{step}"))
-    pairs = zip(unstopped.model.parameters(), resumed.model.parameters(), strict=True)
-    return [torch.equal(whole(one), whole(other)) for one, other in pairs], resumed
+    pairs = zip(_weights(unstopped), _weights(resumed), strict=True)
+    return [one.numel() > 0 and torch.equal(one, other) for one, other in pairs], resumed
+
+
+def _weights(trainer) -> list[torch.Tensor]:
+    with whole_weights(trainer.model, Ranks(trainer.accelerator)):
+        return [whole(weight).clone() for weight in trainer.model.parameters()]
 
 
 def _allow_fsdp_on_cpu() -> None:

@@ -108,14 +108,29 @@ def test_fsdp_on_two_ranks_equals_one_process_and_resumes(one, tmp_path):
     assert len(first["in step"]) == 2
 
 
-@pytest.mark.slow
-def test_zero_3_on_two_ranks_equals_ddp(tmp_path, monkeypatch):
+@pytest.fixture
+def deepspeed(monkeypatch):
     pytest.importorskip("deepspeed")
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
-    ddp = run_ranks(tmp_path / "ddp", 2, "plain")["plain"]
-    zero = run_ranks(tmp_path / "zero", 2, "zero3")["zero3"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["", "_following"])
+def test_zero_3_on_two_ranks_equals_ddp(what, deepspeed, tmp_path):
+    """With weights made whole for generation, and with weights that stay spread and a reference that follows them."""
+    part = f"plain{what}"
+    ddp = run_ranks(tmp_path / "ddp", 2, part)[part]
+    zero = run_ranks(tmp_path / "zero", 2, f"zero3{what}")[f"zero3{what}"]
     for one, other in zip(ddp, zero, strict=True):
         torch.testing.assert_close(torch.tensor(one), torch.tensor(other), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_zero_3_resumes_in_the_middle_of_a_cycle(deepspeed, tmp_path):
+    first, second = run_ranks(tmp_path, 2, "zero3_resumed")["zero3_resumed"]
+    assert all(first["same"])
+    assert first == second
+    assert first["previewed"] == 2
 
 
 def assert_equal_to_one(case, one, folder, ranks):

@@ -37,7 +37,12 @@ class MovingReference(TrainerCallback):
 
     def save(self, folder: Path) -> None:
         """Write the reference into a checkpoint. Every rank must call it; the main process writes."""
-        weights = self.accelerator.get_state_dict(self.model)
+        model = self.accelerator.unwrap_model(self.model)
+        if _stage_3(self.accelerator):
+            with _whole(self.accelerator, list(model.parameters())):
+                weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+        else:
+            weights = self.accelerator.get_state_dict(self.model)
         if self.accelerator.is_main_process:
             torch.save(weights, folder / FILE)
 
