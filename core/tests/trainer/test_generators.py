@@ -6,7 +6,12 @@ import math
 
 import pytest
 from plaudit import UsageError
+from plaudit.grpo.policy.seeing import SeeingCodec
+from plaudit.grpo.rows.prompts import as_row
 from plaudit.rollout.continuous_batching import ContinuousBatchingGenerator
+from plaudit.rollout.protocol import Request, SamplingOptions
+from plaudit.rollout.transformers_generator import TransformersGenerator
+from seeing import FAMILIES, make_seeing, rows
 
 from runs import make_trainer, metrics_of
 
@@ -35,6 +40,21 @@ def test_cache_and_room_are_passed_on_and_give_the_same_run(tmp_path):
     for line in found[1:]:
         assert line["completions/mean_length"] == found[0]["completions/mean_length"]
         assert line["loss"] == pytest.approx(found[0]["loss"], abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_images_are_seen_with_static_shapes_too(family):
+    model, processor = make_seeing(family)
+    records = [as_row(record) for record in [*rows(3), *rows(1, images=2)]]
+    prompts = SeeingCodec(processor.tokenizer, {}, None, processor).prepare(records)
+    requests = [Request(n, prompts[n // 2].ids, media=prompts[n // 2].media) for n in range(2 * len(prompts))]
+    found = []
+    for cache in ("dynamic", "static"):
+        generator = TransformersGenerator(model, processor.tokenizer, cache_implementation=cache)
+        made = generator.generate(requests, SamplingOptions(max_new_tokens=8, temperature=0.0))
+        found.append({one.index: one.completion_ids for one in made})
+    assert found[0] == found[1]
+    assert len(set(found[0].values())) > 1
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,14 @@ GROUP_SIZE = 64
 
 
 def refuse_cache(model: Any, name: str | None) -> None:
-    """Raise UsageError if the model cannot decode with the cache of that name, saying why."""
+    """Raise UsageError if the model cannot decode with the cache of that name, or it needs what is not installed."""
+    if name is not None and name not in CACHES:
+        raise UsageError(f"cache_implementation is {name!r}; it must be one of {', '.join(CACHES)}, or None")
     reason = {"static": why_not_static, "quantized": _why_not_quantized}.get(name or "", lambda model: None)(model)
     if reason is not None:
         raise UsageError(f"cache_implementation={name!r} does not fit {type(base_of(model)).__name__}: {reason}")
+    if name == "quantized":
+        check_quanto()
 
 
 def why_not_static(model: Any) -> str | None:
@@ -61,10 +65,9 @@ def whole_cache() -> Any:
 
 
 def quantized_cache(model: Any) -> Any:
-    """Keys and values in 4 bits, by optimum-quanto. Raises UsageError if it is missing."""
+    """Keys and values in 4 bits, by optimum-quanto."""
     from transformers import QuantizedCache
 
-    check_quanto()
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
