@@ -82,6 +82,16 @@ def adapted(tied=False, **more):
     return get_peft_model(model, LoraConfig(r=4, init_lora_weights=False, task_type="CAUSAL_LM", **more)).double()
 
 
+class OtherWeight(nn.Parameter):
+    """A tensor of another kind, as quantised weights are, of which only products in autograd are known."""
+
+
+def with_other_weight():
+    model = untied()
+    model.lm_head.weight = OtherWeight(model.lm_head.weight.data)
+    return model
+
+
 def with_hook():
     """A head whose forward was replaced on the instance, as accelerate's hooks do."""
     model = untied()
@@ -129,6 +139,7 @@ HEADS = {
     "bias": with_bias,
     "scales": with_scales,
     "hook": with_hook,
+    "another kind of weight": with_other_weight,
     "adapter": lambda: adapted(target_modules=["q_proj", "lm_head"]),
     "DoRA": lambda: adapted(target_modules=["lm_head"], use_dora=True),
     "adapter and its bias": lambda: adapted(target_modules=["lm_head"], lora_bias=True),

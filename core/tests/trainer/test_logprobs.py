@@ -101,6 +101,12 @@ def test_tokens_that_a_model_never_writes_have_no_share(value, temperature):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", HEADS)
+def test_only_plain_heads_are_multiplied_by_hand(kind):
+    plain = {"tied", "untied", "bias", "Gemma 2 caps", "Cohere scales", "Granite divides", "scaled and capped"}
+    assert TokenScorer(HEADS[kind](), temperature=1.0).fused == (kind in plain)
+
+
 def test_metric_entropies_carry_no_gradient_and_equal_the_others(build_model):
     model = build_model(dtype=torch.float64)
     scorer = TokenScorer(model, temperature=1.0)

@@ -32,9 +32,13 @@ def answered_by(replacement: Any, module: nn.Module) -> Iterator[None]:
 
 
 def is_plain(head: nn.Module) -> bool:
-    """Whether the head multiplies with its weight and adds its bias: no adapter, no scales, no hook of its own."""
+    """Whether the head multiplies with its weight and adds its bias: no adapter, no scales, no hook of its own.
+
+    Nor a weight that is a tensor of another kind, as torchao's quantised ones are.
+    """
     own = type(head).forward
-    return "forward" not in vars(head) and own in (nn.Linear.forward, Float32Head.forward)
+    linear = own in (nn.Linear.forward, Float32Head.forward) and type(head.weight) is nn.Parameter
+    return linear and "forward" not in vars(head)
 
 
 def vocabulary(head: Any) -> int:
