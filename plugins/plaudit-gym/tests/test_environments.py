@@ -152,6 +152,23 @@ async def test_the_programmer_keeps_names_and_is_judged_elsewhere():
         await agent.close()
 
 
+async def test_a_program_is_judged_whole_however_it_is_handed_in():
+    """Fences in its strings close nothing, and one that comes as a block is taken out of it."""
+    program = "def digits(n):\n    return sum(map(int, str(abs(n))))"
+    agent = PythonSandbox()
+    await agent.reset(programs()[0]["reference"])
+    for handed_in, score in (
+        (f'{program}\n\nNOTE = """\n```python\nprint(1)\n```\n"""', 1.0),
+        (f"```python\n{program}\n```", 1.0),
+        (f"\n~~~\n{program}\n~~~\n", 1.0),
+        ("```", 0.0),
+        (7, 0.0),
+    ):
+        agent.submit(handed_in)
+        assert await agent.get_reward() == score, handed_in
+    await agent.close()
+
+
 async def test_programs_have_solutions():
     """Each task's tests can be met, and are not met by a function that gives nothing."""
     solutions = {

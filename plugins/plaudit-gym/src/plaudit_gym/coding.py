@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any, Literal
 
 from plaudit_code.verify import Code
@@ -57,19 +58,28 @@ class PythonSandbox:
         Returns:
             That it was taken.
         """
-        self._submitted = program
+        self._submitted = str(program)
         return "The program was handed in."
 
     async def get_reward(self) -> float | None:
         """What the tests say of the program."""
         if self._submitted is None:
             return 0.0
-        verdict = await self._verifier.verify(f"```python\n{self._submitted}\n```", self._reference)
+        verdict = await self._verifier.verify(_as_block(self._submitted), self._reference)
         return verdict.score
 
     async def close(self) -> None:
         """End the session."""
         await self._tools.close()
+
+
+def _as_block(program: str) -> str:
+    """The program as a code block, with a fence that nothing in it closes; one that comes as a block stays one."""
+    if program.lstrip().startswith(("```", "~~~")):
+        return program
+    longest = max((len(run) for run in re.findall("`+", program)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{program}\n{fence}"
 
 
 def programs(split: Split = "train") -> list[dict[str, Any]]:
