@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,9 +47,9 @@ Complete = Callable[[Writing, Sequence[int]], list[MicroBatch]]
 class Overlap:
     """Generation batches that are written ahead, at most `depth`, one at a time.
 
-    Weights are sent to the generator while nothing is written. One that has `attend` is called so now and then while
-    training waits for a batch. Which weights write a batch is fixed with `depth` 1; with more it depends on how long
-    batches take. `ahead`: in their order, written or (after a checkpoint) complete.
+    Weights are sent to the generator while nothing is written. One that has `stale` servers is called to `attend` to
+    them while training waits for a batch. Which weights write a batch is fixed with `depth` 1; with more it depends on
+    how long batches take. `ahead`: in their order, written or (after a checkpoint) complete.
     """
 
     depth: int = 1
@@ -130,11 +131,24 @@ class Overlap:
 
 
 def _wait(batch: Underway | list[MicroBatch], collector: Collector) -> None:
-    # The weights of a sharded policy are whole only where all ranks are in the same place, which they are not here.
-    attend = getattr(collector.writer.generator, "attend", None) if collector.writing is nullcontext else None
-    while isinstance(batch, Underway) and not wait([batch.writing], timeout=TICK_S).done:
-        if attend is not None:
-            attend()
+    """Wait until the batch is written on every rank, and give weights to servers that lost them meanwhile.
+
+    All ranks look at the same moments: the weights of a sharded policy are whole only where all are in one place.
+    """
+    generator: Any = collector.writer.generator
+    while isinstance(batch, Underway):
+        done = wait([batch.writing], timeout=TICK_S).done
+        found = collector.ranks.share(partial(_state, bool(done), generator))
+        if all(written for written, _ in found):
+            return
+        stale = sorted({server for _, servers in found for server in servers})
+        if stale:
+            with collector.writing():
+                generator.attend(stale)
+
+
+def _state(written: bool, generator: Any) -> tuple[bool, Sequence[int]]:
+    return written, getattr(generator, "stale", ())
 
 
 def _ended(writing: Future[Writing]) -> bool:

@@ -10,44 +10,21 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ...errors import UsageError
 from ..policy_weights import moved_since, policy_weights
 from ..protocol import Generated, Request, SamplingOptions
 from .http import HttpLoop, Refused, VLLMServerError
+from .peers import Alone, Peers
 from .push import WeightPusher
 from .requests import COMPLETIONS, choice_of, completion_bodies, generated
 from .served_pictures import ServedPictures, image_token
 from .servers import VERSION_PREFIX, ServerPool
 from .transfer import backend_for
 
-T = TypeVar("T")
 REPAIRS = 5
 _TICK_S = 0.1
-
-
-class Peers(Protocol):
-    """The ranks of a run."""
-
-    @property
-    def index(self) -> int:
-        """This rank; rank 0 sends the weights."""
-        ...
-
-    def told(self, value: T) -> T:
-        """What rank 0 gave. Every rank must call it."""
-        ...
-
-
-class Alone:
-    """A run of one process."""
-
-    index = 0
-
-    def told(self, value: T) -> T:
-        """The same."""
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +131,24 @@ class VLLMServerGenerator:
         )
         return self._collect(requests, bodies)
 
-    def attend(self) -> None:
-        """Give the policy's weights as they are to servers that are back without them.
+    @property
+    def stale(self) -> list[int]:
+        """The servers that this rank saw come back without the weights."""
+        return [server.index for server in self._pool.stale]
+
+    def attend(self, seen: Sequence[int] = ()) -> None:
+        """Give the policy's weights as they are to servers that are back without them; other ranks have `seen` those.
 
         Only for the thread that owns the policy, while the policy stands still. Raises VLLMServerError when a server
         does not take them again and again.
         """
-        stale = self._pool.stale
+        stale = [one for one in self._pool.servers if one.state == "stale" or one.index in seen]
         version = self._pool.version
-        if self._peers.index != 0 or not stale or version is None:
+        if self._peers.index != 0:
+            for server in stale if seen else ():  # the first rank has them now: look again
+                self._pool.lose(server, "it has just been given weights")
+            return
+        if not stale or version is None:
             return
         for server in stale:
             self._pusher.forget(server)
