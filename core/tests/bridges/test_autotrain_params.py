@@ -1,4 +1,4 @@
-"""AITraining's flags, parameters and environments: what is read, checked and refused before a model is loaded."""
+"""AITraining's flags and parameters: what is read, checked and refused before a model is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from plaudit import UsageError
 from plaudit.bridges.autotrain import LLMTrainingParams
 from plaudit.bridges.autotrain.configuring import make_config, training_processes
-from plaudit.bridges.autotrain.environment import build_rows, episode_columns, with_tools
 from plaudit.bridges.autotrain.flags import add_flags, given_flags
 
 NEEDED = {"rl_env_module": "some.module", "rl_env_class": "Env"}
@@ -145,72 +144,3 @@ def test_no_gpu_left_is_an_error():
     )
     with pytest.raises(UsageError, match="leaves none of 4"):
         training_processes(params, 4)
-
-
-class Rows:
-    """An environment whose dataset and signature are given."""
-
-    def __init__(self, rows, tools=()):
-        self.rows, self.tools = rows, tools
-
-    def build_dataset(self, tokenizer):
-        return self.rows
-
-    def get_tools(self):
-        return self.tools
-
-
-class Needy(Rows):
-    def score_episode(self, model, tokenizer, completion, case_idx, level="easy"):
-        return 0.0
-
-
-class Open(Rows):
-    def score_episode(self, model, tokenizer, completion, **columns):
-        return 0.0
-
-
-def test_columns_reach_the_episode_by_name():
-    assert episode_columns(Needy([]), ["prompt", "case_idx", "level", "other"]) == ("case_idx", "level")
-    assert episode_columns(Needy([]), ["prompt", "case_idx"]) == ("case_idx",)
-    assert episode_columns(Open([]), ["prompt", "a", "b"]) == ("a", "b", "prompt")
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        ([{"prompt": "p", "level": "x"}], "requires 'case_idx', but build_dataset has no such column"),
-        ([], "returned no rows"),
-        ([{"question": "p", "case_idx": 0}], "no column 'prompt'"),
-        (7, "returned a int"),
-        ([{"prompt": "p", "case_idx": 0}, {"prompt": "p"}], "row 1 has the columns prompt; row 0 has prompt, case_idx"),
-        ([{"prompt": None, "case_idx": 0}], "row 0 has the prompt None"),
-        ([{"prompt": "p", "case_idx": 0, "model": "x"}], "has the column 'model'"),
-    ],
-)
-def test_a_dataset_that_cannot_work_is_an_error(rows, says):
-    with pytest.raises(UsageError, match=says):
-        build_rows(Needy(rows), None)
-
-
-def test_a_dataset_that_cannot_be_built_is_an_error():
-    class Broken(Needy):
-        def build_dataset(self, tokenizer):
-            raise KeyError("cases")
-
-    with pytest.raises(UsageError, match=r"Broken\.build_dataset failed: KeyError: 'cases'"):
-        build_rows(Broken([]), None)
-
-
-def test_tools_go_through_the_chat_template(model_folder):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    tool = {"type": "function", "function": {"name": "look"}}
-    rows, tools = with_tools([{"prompt": "hello"}], Open([], [tool]), tokenizer)
-    assert rows == [{"prompt": [{"role": "user", "content": "hello"}]}]
-    assert tools == [tool]
-    assert with_tools([{"prompt": "hello"}], Open([]), tokenizer) == ([{"prompt": "hello"}], [])
-    tokenizer.chat_template = None
-    with pytest.raises(UsageError, match="no chat template"):
-        with_tools([{"prompt": "hello"}], Open([], [tool]), tokenizer)

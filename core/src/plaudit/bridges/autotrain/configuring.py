@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from plaudit.errors import PlauditError, UsageError
@@ -67,8 +69,15 @@ def make_config(params: LLMTrainingParams) -> Any:
     if params.use_vllm:
         given = {theirs: getattr(params, ours) for ours, theirs in _VLLM.items()}
         values |= {"use_vllm": True, **{name: value for name, value in given.items() if value is not None}}
-    try:
+    with said_by_flags():
         return GRPOConfig(**values)
+
+
+@contextmanager
+def said_by_flags() -> Iterator[None]:
+    """Errors of the engine become UsageErrors that say which flags the fields are that they name."""
+    try:
+        yield
     except (ValueError, TypeError, PlauditError) as error:
         raise UsageError(f"{error}{_by_flag(str(error))}") from error
 

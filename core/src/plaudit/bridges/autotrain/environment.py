@@ -90,6 +90,13 @@ def episode_columns(environment: Any, columns: Any) -> tuple[str, ...]:
         )
     parameters = inspect.signature(environment.score_episode).parameters.values()
     others = [one for one in parameters if one.name not in ENGINE_PARAMETERS]
+    anything = any(one.kind is one.VAR_KEYWORD for one in others)
+    named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    without = [one for one in ENGINE_PARAMETERS if one not in named and not anything]
+    if without:
+        raise UsageError(
+            f"{name}.score_episode takes no {without[0]!r}; it is called with {', '.join(ENGINE_PARAMETERS)} by name"
+        )
     keyword = [one for one in others if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     given = [column for column in columns if column != "prompt"] + ["prompt"]
     lacking = [one.name for one in keyword if one.default is one.empty and one.name not in given]
@@ -98,7 +105,7 @@ def episode_columns(environment: Any, columns: Any) -> tuple[str, ...]:
             f"{name}.score_episode requires {', '.join(map(repr, lacking))}, but build_dataset has no such column "
             f"(columns: {', '.join(columns)}); add it, or give the parameter a default"
         )
-    if any(one.kind is one.VAR_KEYWORD for one in others):
+    if anything:
         return tuple(given)
     return tuple(one.name for one in keyword if one.name in given)
 
@@ -107,17 +114,33 @@ def with_tools(rows: Sequence[dict[str, Any]], environment: Any, tokenizer: Any)
     """The rows and the tool schemas of `get_tools()`, which the chat template shows in every prompt.
 
     With tools a plain prompt becomes a user message, since only a chat template can carry them. Raises UsageError when
-    get_tools returns something else than dicts, or the tokenizer has no chat template.
+    get_tools fails or returns something else than tool definitions and documented functions, or when the tokenizer has
+    no chat template.
     """
-    tools = list(environment.get_tools() or []) if callable(getattr(environment, "get_tools", None)) else []
+    name = type(environment).__name__
+    tools = _tools_of(environment, name)
     if not tools:
         return list(rows), []
-    name = type(environment).__name__
-    if not all(isinstance(tool, Mapping) for tool in tools):
-        raise UsageError(f"{name}.get_tools returned {tools!r:.80}; expected a list of tool definitions (dicts)")
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError(f"{name}.get_tools offers {len(tools)} tools, but the tokenizer has no chat template for them")
     return [{**row, "prompt": _as_messages(row["prompt"])} for row in rows], tools
+
+
+def _tools_of(environment: Any, name: str) -> list[Any]:
+    from transformers.utils import get_json_schema
+
+    if not callable(getattr(environment, "get_tools", None)):
+        return []
+    try:
+        given = environment.get_tools() or []
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"it returned {given!r:.80}; expected a list of tool definitions")
+        tools = [get_json_schema(tool) if inspect.isroutine(tool) else tool for tool in given]
+    except Exception as error:
+        raise UsageError(f"{name}.get_tools failed: {type(error).__name__}: {error}") from error
+    if not all(isinstance(tool, Mapping) for tool in tools):
+        raise UsageError(f"{name}.get_tools returned {tools!r:.80}; expected tool definitions (dicts), or functions")
+    return tools
 
 
 def _as_messages(prompt: Any) -> Any:

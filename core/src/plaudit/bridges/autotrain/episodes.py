@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import inspect
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +69,8 @@ class Episodes:
                 completion=completion_text(completion),
                 **given,
             )
+            if inspect.iscoroutine(found):
+                found = asyncio.run(found)
         return None if found is None else float(found)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from plaudit.errors import PlauditError, UsageError
 
-from .configuring import make_adapter, make_config, make_quantization, training_processes
+from .configuring import make_adapter, make_config, make_quantization, said_by_flags, training_processes
 from .environment import build_rows, episode_columns, load_environment, with_tools
 from .params import LLMTrainingParams
 
@@ -90,15 +90,16 @@ def build_trainer(params: LLMTrainingParams, environment: Any) -> Any:
     if tools:
         config.chat_template_kwargs = {"tools": tools}
     episodes = Episodes(environment, files.tokenizer, episode_columns(environment, rows[0].keys()))
-    trainer = GRPOTrainer(
-        model=files.path,
-        reward_funcs=[episodes.spec()],
-        args=config,
-        train_dataset=rows,
-        processing_class=files.tokenizer,
-        peft_config=make_adapter(params),
-        quantization_config=make_quantization(params),
-    )
+    with said_by_flags():
+        trainer = GRPOTrainer(
+            model=files.path,
+            reward_funcs=[episodes.spec()],
+            args=config,
+            train_dataset=rows,
+            processing_class=files.tokenizer,
+            peft_config=make_adapter(params),
+            quantization_config=make_quantization(params),
+        )
     episodes.attach(trainer)
     trainer.remove_callback(PrinterCallback)
     return trainer
