@@ -167,6 +167,7 @@ def test_refusals_name_the_key_and_what_to_do(assignment, message):
 
 TASKS_REFUSED = [
     ("task.1.name='math'", "two tasks have this name"),
+    ("task.1.name=''", 'task.1.name = "": expected a name'),
     ("task.0.ratio=0", "task.0.ratio = 0: expected a number above 0"),
     ("task.0.reward.0.when={task='math'}", "already runs on its own rows only"),
     ("task.0.data={}", "[task.0.data] has neither path nor name"),

@@ -110,6 +110,18 @@ def test_a_stage_that_was_cut_off_goes_on_where_it_can(tmp_path, monkeypatch, as
     assert (how.resume, how.overwrite) == (wanted and wanted.format(folder=folder), overwrite)
 
 
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), 0.001])
+def test_a_temperature_that_cannot_be_is_refused(temperature):
+    with pytest.raises(UsageError, match=f"task_temperature = {temperature}"):
+        tempered_ratios({"a": [{}] * 100, "b": [{}] * 4}, temperature)
+
+
+@pytest.mark.parametrize("ratio", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_ratio_that_is_no_share_is_refused(ratio):
+    with pytest.raises(UsageError, match=f"task 'b': ratio = {ratio}; expected a number above 0"):
+        mix_tasks({"a": [{"n": 0}], "b": [{"n": 1}]}, {"a": 1.0, "b": ratio})
+
+
 def test_a_share_too_small_for_its_rows_is_refused():
     rows = {"a": [{"n": place} for place in range(100)], "b": [{"n": 0}]}
     assert len(mix_tasks(rows, {"a": 1, "b": 99})) == 10_000

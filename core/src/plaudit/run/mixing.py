@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ def mix_tasks(tasks: Mapping[str, Sequence[Record]], ratios: Mapping[str, float]
     columns = dict.fromkeys(name for rows in tasks.values() for row in rows for name in row)
     counts = {name: len(rows) for name, rows in tasks.items()}
     if ratios is not None:
+        _check_ratios(ratios)
         rarest = max(tasks, key=lambda name: len(tasks[name]) / ratios[name])
         scale = len(tasks[rarest]) / ratios[rarest]
         if scale * sum(ratios.values()) > MOST_ROWS:
@@ -41,9 +43,20 @@ def mix_tasks(tasks: Mapping[str, Sequence[Record]], ratios: Mapping[str, float]
 
 def tempered_ratios(tasks: Mapping[str, Sequence[Record]], temperature: float) -> dict[str, float]:
     """Shares in proportion to the tasks' sizes to the power 1/temperature (arXiv 1907.05019): 1 as they are, more is
-    more even.
+    more even. Raises UsageError on a temperature that is no number above 0, or so small that one task is all.
     """
-    return {name: len(rows) ** (1 / temperature) for name, rows in tasks.items()}
+    if not temperature > 0:
+        raise UsageError(f"task_temperature = {temperature}: expected a number above 0")
+    try:
+        return {name: len(rows) ** (1 / temperature) for name, rows in tasks.items()}
+    except OverflowError:
+        raise UsageError(f"task_temperature = {temperature}: too small for tasks of these sizes") from None
+
+
+def _check_ratios(ratios: Mapping[str, float]) -> None:
+    for name, ratio in ratios.items():
+        if not 0 < ratio < math.inf:
+            raise UsageError(f"task '{name}': ratio = {ratio}; expected a number above 0")
 
 
 def _task_value(row: Record, name: str) -> str:

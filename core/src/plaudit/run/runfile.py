@@ -107,6 +107,10 @@ def _check_tasks(run: RunFile) -> None:
     names = [task.name for task in run.tasks]
     for index, task in enumerate(run.tasks):
         where = f"task.{index}"
+        if not task.name.strip():
+            raise UsageError(
+                f"{where}.name = {show(task.name)}: expected a name, which metrics and the column task carry"
+            )
         if names.count(task.name) > 1:
             raise UsageError(f"{where}.name = {show(task.name)}: two tasks have this name; give each its own")
         if task.environment is not None and run.environments:
