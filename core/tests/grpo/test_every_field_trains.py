@@ -11,6 +11,7 @@ from runs import ROWS, make_trainer
 ELSEWHERE = {
     "use_vllm": "tests/vllm/test_training.py",
     "max_staleness": "needs servers: core/tests/trainer/test_overlap.py",
+    "compile_decoding": "compiles for minutes: core/tests/rollout/test_replaying.py",
     "router_aux_loss_coef": "needs a mixture of experts, as in TRL: core/tests/trainer/test_moe.py",
     "log_completions_hub_repo": "uploads: core/tests/trainer/test_table_sinks.py",
 }

@@ -101,7 +101,7 @@ def test_one_trace_serves_all_rows_columns_and_calls(tiny_model, requests_of, mo
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", ["qwen2", "gemma3_sliding"])
+@pytest.mark.parametrize("name", ["qwen2", "qwen3_sliding"])
 def test_a_compiled_step_writes_what_generate_does(tiny_model, requests_of, name):
     if not any(map(shutil.which, ("g++", "clang++", "c++"))):
         pytest.skip("torch.compile needs a C++ compiler")

@@ -99,8 +99,8 @@ class GenerationFields:
     )
     compile_decoding: bool = option(
         False,
-        "Compile the step of the built-in generator, on a static cache. The first batch waits for the compiler, a "
-        "minute or more; each step after it costs less.",
+        "Compile the step of the built-in generator, on a static cache. The first batch waits for the compiler, "
+        "which may take minutes.",
     )
     use_transformers_continuous_batching: bool = option(False, "Generate with transformers' continuous batching.")
     transformers_continuous_batching_config: dict[str, Any] | str | None = option(
