@@ -71,3 +71,40 @@ def test_a_server_that_fails_each_request_ends_in_an_error(servers, connect, mon
     server.broken["v1/completions"] = (500, "CUDA error")
     with pytest.raises(VLLMServerError, match=rf"failed 3 times.*{server.url}.*CUDA error"):
         list(generator.generate(PROMPTS[:1], SAMPLING))
+
+
+USELESS = {
+    "no JSON": ("<html>busy</html>", "what is not JSON: <html>busy"),
+    "no object": ("[1, 2]", "cannot be used"),
+    "nothing": ("", "cannot be used"),
+    "fewer than asked": ('{"choices": []}', "cannot be used.*IndexError"),
+    "no token ids": ('{"choices": [{"finish_reason": "stop", "text": "4"}]}', "KeyError: 'token_ids'"),
+    "broken off": ('{"choices": [{"finish_reason": "abort", "token_ids": [5]}]}', "ended early: abort"),
+    "no token": ('{"choices": [{"finish_reason": "stop", "token_ids": []}]}', "ended early"),
+    "no log-probs": ('{"choices": [{"finish_reason": "stop", "token_ids": [5]}]}', "0 log-probs for 1 tokens"),
+    "log-probs missing": (
+        '{"choices": [{"finish_reason": "stop", "token_ids": [5, 6], "logprobs": {"token_logprobs": [-1, null]}}]}',
+        "1 log-probs for 2 tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", USELESS)
+def test_answers_that_are_no_completions_end_in_an_error(case, servers, connect, monkeypatch):
+    monkeypatch.setattr("plaudit.rollout.vllm.servers.ATTEMPTS", 2)
+    text, expected = USELESS[case]
+    (server,) = servers()
+    generator = connect([server])
+    generator.refresh(0)
+    server.broken["v1/completions"] = (200, text)
+    with pytest.raises(VLLMServerError, match=expected):
+        list(generator.generate(PROMPTS[:1], SAMPLING))
+
+
+def test_a_model_that_the_server_does_not_have_is_named(servers, connect):
+    (server,) = servers()
+    generator = connect([server])
+    generator.refresh(0)
+    server.broken["v1/completions"] = (404, "The model `tiny` does not exist.")
+    with pytest.raises(UsageError, match=rf"refused a request.*{server.url}.*404.*`tiny` does not exist"):
+        list(generator.generate(PROMPTS[:1], SAMPLING))
