@@ -49,6 +49,8 @@ def make(name: str) -> None:
         subprocess.run([*pip, "--no-deps", *wanted["no_deps"]], check=True)
     extras = f"[{','.join(wanted['extras'])}]" if wanted.get("extras") else ""
     subprocess.run([*pip, "-e", f"{ROOT / 'core'}{extras}", "-e", ROOT / "verifiers" / "plaudit-match"], check=True)
+    for member in wanted.get("members", ()):
+        subprocess.run([*pip, "--no-deps", "-e", ROOT / member], check=True)
     stamp.write_text(repr(wanted))
     print(f"{name}: {', '.join(wanted['packages'] + wanted.get('no_deps', []))}")
 

@@ -60,7 +60,10 @@ def test_folders_are_rows(tmp_path):
 @pytest.mark.parametrize(
     ("test", "files"), [(TEST, {}), (PYTHON_TEST, {"tests/check.py": CHECK})], ids=["shell", "python"]
 )
-@pytest.mark.parametrize(("command", "reward"), [("echo 42 > answer.txt", 1.0), ("echo 41 > answer.txt", 0.0)])
+@pytest.mark.parametrize(
+    ("command", "reward"),
+    [("echo 42 > answer.txt", 1.0), ("echo 41 > answer.txt", 0.0), ("cd logs; echo 42 > /app/answer.txt", 1.0)],
+)
 def test_the_tests_reward_what_was_done(tmp_path, test, files, command, reward):
     heard, found = play(task(tmp_path, test=test, files=files), "cat question.txt", command)
     assert heard[0].strip() == "6 times 7"

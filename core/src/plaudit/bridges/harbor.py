@@ -10,7 +10,7 @@
 
 A task folder holds task.toml, instruction.md, environment/ and tests/test.sh, which writes a reward to
 /logs/verifier/reward.txt or reward.json. A session has no root of its own: the task's absolute paths /tests, /logs,
-/solution and its working directory are read as folders of the session.
+/solution and its working directory are read as folders of the session, in its scripts and in the model's commands.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class HarborEnvironment:
         Args:
             command: The bash command to run.
         """
-        result = await self._run(command, {})
+        assert self._task is not None
+        result = await self._run(self._task.moved(command, shell=True), {})
         return "\n".join(part for part in (result.text, result.error_text) if part.strip()) or f"[{result.status}]"
 
     async def get_reward(self) -> float:

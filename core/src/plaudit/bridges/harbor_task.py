@@ -66,16 +66,18 @@ class HarborTask:
                     found[target] = self._moved(path.read_bytes(), shell=path.suffix == ".sh")
         return found
 
-    def _moved(self, content: bytes, *, shell: bool) -> bytes:
+    def moved(self, text: str, *, shell: bool) -> str:
         """A script finds the session's folder by a variable, wherever it has gone; other programs run in it."""
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            return content
         root = "$HARBOR_ROOT" if shell else "."
         for name in _MOVED:
             text = re.sub(rf"(?<![\w/.])/{name}\b", f"{root}/{name}", text)
-        return re.sub(rf"(?<![\w/.]){re.escape(self.workdir)}\b", root, text).encode()
+        return re.sub(rf"(?<![\w/.]){re.escape(self.workdir)}\b", root, text)
+
+    def _moved(self, content: bytes, *, shell: bool) -> bytes:
+        try:
+            return self.moved(content.decode(), shell=shell).encode()
+        except UnicodeDecodeError:
+            return content
 
 
 def _settings(path: Path) -> dict[str, Any]:
