@@ -6,17 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from killed_main import SCENARIOS
+from plaudit.scoring.spec import reward_specs
+from tiny_policy import lora
 
-from runs import make_trainer, metrics_of
+from runs import count_digits, make_trainer, metrics_of
 
 KILLED_MAIN = Path(__file__).with_name("killed_main.py")
 TIMINGS = ("step_time", "runtime", "_per_second", "scoring/")
-
+CYCLE = {"per_device_train_batch_size": 4, "steps_per_generation": 2, "num_iterations": 2}
 CASES = {
     "aligned": {},
     "in the middle of a cycle": {"per_device_train_batch_size": 4, "steps_per_generation": 4, "num_iterations": 2},
@@ -30,25 +33,57 @@ CASES = {
         "entropy_target": 9.0,
     },
     "with a moving reference": {"beta": 0.5, "sync_ref_model": True, "ref_model_sync_steps": 2},
+    # Three micro-batches a generation batch, two a step, each batch taken three times: a step spans two batches.
+    "steps across batches": {
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 3,
+        "num_iterations": 3,
+    },
+    "dynamic sampling": {"dynamic_sampling": True, **CYCLE},
+    "rows by what they teach": {"row_sampling": "spread", **CYCLE},
+    "scores one batch late": {"reward_lookahead": 1, **CYCLE},
+    "an adapter": {"peft_config": {"use_dora": True}, "beta": 0.1, **CYCLE},
+    "weights by schedule": {
+        "reward_funcs": [{"schedule": "linear", "start": 0.0, "end": 1.0, "steps": 5}, {"schedule": "adaptive"}],
+        **CYCLE,
+    },
 }
 
 
-QUICK = {"with a moving reference", "aligned", "in the middle of a cycle"}
+QUICK = {"with a moving reference", "aligned", "in the middle of a cycle", "steps across batches"}
 
 
 @pytest.mark.parametrize("case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
 def test_resumed_equals_uninterrupted(case, tmp_path):
     # 16 rows and at least 2 prompts a batch: six steps end one epoch and begin another in some cases.
     options = {**CASES[case], "max_steps": 6, "save_strategy": "steps", "save_steps": 3, "save_total_limit": None}
-    whole = make_trainer(tmp_path, **options)
+    whole = make_trainer(tmp_path, **built(options))
     whole.train()
     expected = metrics_of(tmp_path)
-    rest = make_trainer(tmp_path, **options)
+    rest = make_trainer(tmp_path, **built(options))
     rest.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
 
     for (name, one), other in zip(whole.model.named_parameters(), rest.model.parameters(), strict=True):
         assert torch.equal(one, other), name
     assert kept(metrics_of(tmp_path)) == kept(expected)
+
+
+def built(options):
+    """The options with new objects: an adapter, and rewards of these weights."""
+    options = dict(options)
+    if "peft_config" in options:
+        options["peft_config"] = lora(**options["peft_config"])
+    if "reward_funcs" in options:
+        specs = reward_specs([count_digits, long_enough])
+        options["reward_funcs"] = [
+            replace(spec, weight=weight) for spec, weight in zip(specs, options["reward_funcs"], strict=True)
+        ]
+    return options
+
+
+def long_enough(completions, **kwargs):
+    return [float(len(text) > 4) for text in completions]
 
 
 def kept(lines):
