@@ -9,6 +9,7 @@ from plaudit import UsageError
 from plaudit.bridges.autotrain import LLMTrainingParams
 from plaudit.bridges.autotrain.configuring import make_config, training_processes
 from plaudit.bridges.autotrain.flags import add_flags, given_flags
+from plaudit.bridges.autotrain.project import command_line
 
 NEEDED = {"rl_env_module": "some.module", "rl_env_class": "Env"}
 
@@ -144,3 +145,11 @@ def test_no_gpu_left_is_an_error():
     )
     with pytest.raises(UsageError, match="leaves none of 4"):
         training_processes(params, 4)
+
+
+def test_other_processes_are_told_the_same_by_flags_but_the_token():
+    given = {**NEEDED, "rl_env_config": {"a": 1}, "peft": True, "lr": 1e-5, "push_to_hub": True, "repo_id": "o/n"}
+    words = command_line(LLMTrainingParams(**given, token="hf_secret"))
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    assert given_flags(parser.parse_args(words)) == {**given, "rl_env_config": '{"a": 1}'}

@@ -64,19 +64,12 @@ class TRLReward:
         given = {"prompts": prompts, "completion_ids": completion_ids, "environments": environments, **columns}
         for column, values in given.items():
             _check_length(self.__name__, column, values, count)
+        cells = [{name: values[place] for name, values in columns.items()} for place in range(count)]
+        rows = [Row(prompt, own) for prompt, own in zip(prompts, cells, strict=True)]
         ids = [()] * count if completion_ids is None else completion_ids
         held = environments or [None] * count
-        rows = [
-            Row(prompts[place], {name: values[place] for name, values in columns.items()}) for place in range(count)
-        ]
         rollouts = [
-            Rollout(
-                index=place,
-                row=row,
-                completion=completions[place],
-                completion_ids=tuple(ids[place]),
-                environment=held[place],
-            )
+            Rollout(place, row, completions[place], completion_ids=tuple(ids[place]), environment=held[place])
             for place, row in enumerate(rows)
         ]
         size = self._num_generations or group_size(rows)

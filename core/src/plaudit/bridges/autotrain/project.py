@@ -106,13 +106,13 @@ def build_trainer(params: LLMTrainingParams, environment: Any) -> Any:
 
 
 def command_line(params: LLMTrainingParams) -> list[str]:
-    """The flags of `plaudit train` that say the same as `params`."""
+    """The flags of `plaudit train` that say the same as `params`, all but the token."""
     import json
 
     words: list[str] = []
     for one in fields(params):
         value = getattr(params, one.name)
-        if value == one.default:
+        if value == one.default or one.name == "token":  # other users of the machine see command lines
             continue
         text = json.dumps(dict(value)) if one.name == "rl_env_config" and not isinstance(value, str) else str(value)
         words += ["--" + one.name.replace("_", "-"), text]
@@ -124,9 +124,8 @@ def _launch(params: LLMTrainingParams, count: int) -> None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(_visible_gpus())))
     devices: Sequence[str] = visible.split(",")[:count]
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(count), "-m", "plaudit", "train"]
-    ended = subprocess.run(
-        [*command, *command_line(params)], env={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(devices)}, check=False
-    )
+    given = {"CUDA_VISIBLE_DEVICES": ",".join(devices), **({"HF_TOKEN": params.token} if params.token else {})}
+    ended = subprocess.run([*command, *command_line(params)], env={**os.environ, **given}, check=False)
     if ended.returncode:
         raise PlauditError(f"training on {count} processes ended with exit status {ended.returncode}; see above")
 
