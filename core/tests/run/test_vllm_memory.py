@@ -102,7 +102,8 @@ def test_an_adapter_trains_less(run_file, capsys):
 
 
 @pytest.mark.parametrize(
-    ("size", "message"), [("0", "expected the device's memory in GiB"), ("0.5", "need a device of 1")]
+    ("size", "message"),
+    [(wrong, "expected the device's memory in GiB") for wrong in ("0", "nan", "inf")] + [("0.5", "need a device of 1")],
 )
 def test_impossible_devices(run_file, size, message, capsys):
     assert main(["vllm", "estimate", run_file, "--device-gb", size]) == 2

@@ -78,6 +78,8 @@ def test_what_the_run_says_is_followed(capsys):
 WRONG = {
     "too few GPUs": (["--device", "cuda", "--servers", "3", "--print"], "need 3, and 2 are visible"),
     "no servers": (["--servers", "0", "--print"], "at least 1"),
+    "no port": (["--port", "0", "--print"], "--port 0"),
+    "ports beyond the last": (["--device", "cpu", "--port", "65535", "--servers", "2", "--print"], "of 1 to 65535"),
     "no vLLM": (["--device", "cpu"], "vLLM is not installed here: pip install vllm"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING, Any
 
 from plaudit.errors import UsageError
@@ -56,7 +57,7 @@ def device_bytes(gib: float | None) -> int:
     import torch
 
     if gib is not None:
-        if gib <= 0:
+        if not 0 < gib < math.inf:
             raise UsageError(f"--device-gb {gib:g}: expected the device's memory in GiB, e.g. --device-gb 80")
         return int(gib * GIB)
     if not torch.cuda.is_available():
@@ -67,13 +68,14 @@ def device_bytes(gib: float | None) -> int:
 def model_sizes(prepared: Prepared) -> ModelSizes:
     """Counted on the model without its weights, with the adapter that will be trained."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     trust = bool(prepared.config.trust_remote_code)
     chosen = {"gguf_file": name} if (name := prepared.run.model.model_init_kwargs.get("gguf_file")) else {}
     config = AutoConfig.from_pretrained(prepared.model.path, trust_remote_code=trust, **chosen)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+        kind = AutoModelForCausalLM if prepared.model.processor is None else AutoModelForImageTextToText
+        model = kind.from_config(config, trust_remote_code=trust)
         count = sum(parameter.numel() for parameter in model.parameters())
         trainable = count if prepared.peft_config is None else _adapter_size(model, prepared.peft_config)
     text = config.get_text_config()

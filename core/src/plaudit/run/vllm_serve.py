@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     with quiet_libraries():
         prepared = prepare_run(load_run_file(args.run_file, args.assignments))
     served = _served(args, prepared)
+    if not 0 < served.port <= (1 << 16) - served.servers:
+        raise UsageError(f"--port {served.port}: {served.servers} servers take the ports from there up, of 1 to 65535")
     commands = server_commands(prepared, served)
     if args.only_print:
         for command in commands:
