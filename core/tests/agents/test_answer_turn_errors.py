@@ -104,6 +104,17 @@ class Twice(Own):
     tool_schemas = (SCHEMA, SCHEMA)
 
 
+class GroupOfOne(Talk):
+    def score_group(self, environments, completions):
+        return [0.0] * len(environments)
+
+
+class GroupWithoutWords(Talk):
+    @classmethod
+    def score_group(cls, environments):
+        return [0.0] * len(environments)
+
+
 def lookup(key: str) -> str:
     """Look something up.
 
@@ -123,6 +134,8 @@ def lookup(key: str) -> str:
         (NoFunction, None, "tool_schemas has {'name': 'look'}; expected"),
         (Twice, None, "two tools are called 'look'"),
         (EnvironmentSpec(Own, tools=("look",)), None, "no method of it is a tool"),
+        (GroupOfOne, None, "score_group is to be a class method"),
+        (GroupWithoutWords, None, "got an unexpected keyword argument 'completions'"),
         (Own, [lookup], "leave 'lookup' out"),
     ],
 )

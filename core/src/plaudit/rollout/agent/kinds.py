@@ -87,6 +87,7 @@ def probe(name: str | None, spec: EnvironmentSpec) -> tuple[EnvironmentKind, Any
     reset = getattr(instance, "reset", None)
     if not callable(reset):
         raise UsageError(f"environment {made.__name__!r} has no reset(**row); every rollout begins with it")
+    _check_group_scoring(made)
     parameters = inspect.signature(reset).parameters.values()
     for one in parameters:
         if one.kind is one.POSITIONAL_ONLY:
@@ -105,6 +106,20 @@ def probe(name: str | None, spec: EnvironmentSpec) -> tuple[EnvironmentKind, Any
         replies=replies_of(instance, spec),
     )
     return kind, instance
+
+
+def _check_group_scoring(made: type) -> None:
+    """Raise UsageError on a `score_group` that cannot be called on the class, as it is."""
+    score_group = getattr(made, "score_group", None)
+    if not callable(score_group):
+        return
+    try:
+        inspect.signature(score_group).bind(environments=[], completions=[])
+    except TypeError as error:
+        raise UsageError(
+            f"environment {made.__name__!r}: score_group is to be a class method "
+            f"score_group(cls, environments, completions): {error}"
+        ) from None
 
 
 def tool_names(instance: Any, listed: Iterable[str] | None = None) -> tuple[str, ...]:
