@@ -133,20 +133,15 @@ def collate(
     # Nothing is predicted from a last token, so the model need not see it.
     inputs = [(*row.prompt_ids, *(row.completion_ids if whole else row.completion_ids[:-1])) for row in rows]
     lengths = [len(ids) for ids in inputs]
-    seen = [
-        len(row.prompt_ids) if whole and not any(row.learn) else length
-        for row, length in zip(rows, lengths, strict=True)
-    ]
     completions = [len(row.completion_ids) for row in rows]
     width, grid = (_rounded(max(n), pad_to_multiple_of) for n in (lengths, completions))
     input_ids = torch.full((len(rows) * width,), pad_token_id)
     input_ids[runs([index * width for index in range(len(rows))], lengths)] = flat(inputs)
     starts = [index * width + len(row.prompt_ids) - 1 for index, row in enumerate(rows)]
-    attention = torch.arange(width)[None, :] < torch.tensor(seen)[:, None] if attention_mask else None
     slots = runs([index * grid for index in range(len(rows))], completions)
     tensors = MicroBatch(
         input_ids=input_ids.view(len(rows), width),
-        attention_mask=None if attention is None else attention.long(),
+        attention_mask=_attention(rows, lengths, width, whole) if attention_mask else None,
         positions=runs(starts, completions),
         targets=flat(row.completion_ids for row in rows),
         slots=slots,
@@ -157,6 +152,15 @@ def collate(
         media=tuple(row.media for row in rows) if any(row.media is not None for row in rows) else (),
     )
     return tensors if torch.device(device).type == "cpu" else MicroBatch.from_state(tensors.state_dict(), device)
+
+
+def _attention(rows: Sequence[Experience], lengths: Sequence[int], width: int, whole: bool) -> Tensor:
+    """(B, L): 1 on the tokens that the model sees of each row."""
+    seen = [
+        len(row.prompt_ids) if whole and not any(row.learn) else length
+        for row, length in zip(rows, lengths, strict=True)
+    ]
+    return (torch.arange(width)[None, :] < torch.tensor(seen)[:, None]).long()
 
 
 def _sampled(rows: Sequence[Experience], slots: Tensor, width: int) -> Tensor | None:

@@ -67,7 +67,6 @@ class GRPOTrainer(EvaluatingTrainer):
         environment_factory: Any = None,
     ) -> None:
         args = args or GRPOConfig(output_dir=default_output_dir(model))
-        assembly.sampling_options(args)  # says now what it will refuse
         self.agents = plan_agents(tools, environment_factory, rollout_func).given_to(self)
         check_vllm(args, assembly.sampling_options(args), converses=self.agents.converse)
         specs, train_dataset, eval_dataset = check_inputs(
@@ -87,11 +86,9 @@ class GRPOTrainer(EvaluatingTrainer):
         )
         refuse_parallelism(self)
         prepare_models(specs, args.device)
-        ranks = Ranks(self.accelerator)
-        scorer = Scorer(specs, reduce=ranks.total, max_unscored_share=args.max_unscored_share)
         # With ZeRO-3 a loaded model is spread over the ranks already, and parts of it are tried and copied here.
-        with whole_weights(self.model, ranks):
-            self._assemble(scorer, ranks)
+        with whole_weights(self.model, ranks := Ranks(self.accelerator)):
+            self._assemble(Scorer(specs, reduce=ranks.total, max_unscored_share=args.max_unscored_share), ranks)
 
     def _assemble(self, scorer: Scorer, ranks: Ranks) -> None:
         args = self.args
@@ -115,18 +112,11 @@ class GRPOTrainer(EvaluatingTrainer):
         check_groups(args, scorer)
         refuse_conversations_in_step(args, self.accelerator, self.agents)
         check_prompt_lengths(self.train_dataset, self.eval_dataset, collector.writer.codec)
-        annotator = Annotator(
-            lambda: self.model_wrapped,
-            self.token_scorer,
-            needs_old_logprobs(args),
-            self.reference,
-            lambda: sampler_is_policy(args, self.source.collector, self.model),
-        )
         self.source = assembly.build_source(
             args,
             self.train_dataset,
             collector,
-            annotator,
+            self._annotator(),
             self.record_collected,
             balanced=bool(self.balance),
             arrange=build_order(args, self.loss_options, self.token_scorer),
@@ -134,6 +124,15 @@ class GRPOTrainer(EvaluatingTrainer):
         self.sampler = SamplerCorrector.from_config(args, lambda: self.source.collector.writer.generator.exact)
         self.add_callback(StepHooks())
         self.start_recording()
+
+    def _annotator(self) -> Annotator:
+        return Annotator(
+            lambda: self.model_wrapped,
+            self.token_scorer,
+            needs_old_logprobs(self.args),
+            self.reference,
+            lambda: sampler_is_policy(self.args, self.source.collector, self.model),
+        )
 
     # One step: the Trainer's loop calls training_step, which asks for inputs and then for the loss.
 

@@ -89,24 +89,9 @@ class Scorer:
         """
         if not self._end.alive:
             raise UsageError("this Scorer is closed; make a new one")
-        columns = column_names(rows)
-        for runtime in self.runtimes if rows else ():
-            check_columns(runtime.name, runtime.spec.reward, columns)
-        reserved = frozenset(self.names)
-        plans = [
-            RewardPlan(
-                runtime,
-                columns=columns,
-                count=len(rows),
-                group_size=num_generations,
-                after=None if gate is None or before is None else (before, gate[1]),
-                reserved=reserved,
-            )
-            for runtime, gate, before in zip(self.runtimes, self._after, self._order, strict=True)
-        ]
         session = ScoringSession(
             self,
-            plans,
+            self._plans(rows, num_generations),
             count=len(rows),
             group_size=num_generations,
             trainer_state=state_copy(trainer_state),
@@ -115,6 +100,23 @@ class Scorer:
         )
         self._sessions.append(session)
         return session
+
+    def _plans(self, rows: Sequence[Row], group_size: int) -> list[RewardPlan]:
+        columns = column_names(rows)
+        for runtime in self.runtimes if rows else ():
+            check_columns(runtime.name, runtime.spec.reward, columns)
+        reserved = frozenset(self.names)
+        return [
+            RewardPlan(
+                runtime,
+                columns=columns,
+                count=len(rows),
+                group_size=group_size,
+                after=None if gate is None or before is None else (before, gate[1]),
+                reserved=reserved,
+            )
+            for runtime, gate, before in zip(self.runtimes, self._after, self._order, strict=True)
+        ]
 
     def jobs(self, name: str, *, threads: int) -> Jobs:
         """Runs resets and tools of environments beside the rewards: on the same loop, and on threads of their own."""

@@ -35,18 +35,8 @@ def model_card(
     `library`: what loads the model. `sections`: more of the text, before the configuration. The learning curve is
     the folder's curve.png, or a table where there is none.
     """
-    from huggingface_hub import ModelCardData
-
-    data = ModelCardData(
-        model_name=name,
-        base_model=base,
-        datasets=dataset,
-        library_name=library,
-        pipeline_tag="text-generation",
-        tags=list(dict.fromkeys(["grpo", "plaudit", *tags])),
-    )
     parts = [
-        f"---\n{data.to_yaml()}\n---",
+        _front_matter(model_name=name, base_model=base, datasets=dataset, library_name=library, tags=tags),
         f"# {name}",
         f"{base or 'A model'} trained with GRPO (arXiv 2402.03300) by Plaudit.",
         "## Rewards\n\n" + table(("reward", "weight", "from", "version"), map(_reward, specs)),
@@ -63,6 +53,14 @@ def model_card(
     versions = [(one, version) for one in LIBRARIES if (version := installed_version(one)) is not None]
     parts.append("## Versions\n\n" + table(("package", "version"), versions))
     return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(*, tags: Iterable[str], **about: Any) -> str:
+    from huggingface_hub import ModelCardData
+
+    labels = list(dict.fromkeys(["grpo", "plaudit", *tags]))
+    data = ModelCardData(**about, pipeline_tag="text-generation", tags=labels)
+    return f"---\n{data.to_yaml()}\n---"
 
 
 def _reward(spec: Any) -> tuple[str, str, str, str]:
