@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plaudit_sql.compare import respects_order, same_rows
 from plaudit_sql.corpus import cases
 from plaudit_sql.extract import with_tie_breaker
+from plaudit_sql.formatting import bound_formatting
 from plaudit_sql.verify import verify_sql
 
 PUBLIC = [json.loads(line) for line in (Path(__file__).parent / "public_sql_cases.jsonl").read_text().splitlines()]
@@ -51,6 +52,38 @@ def test_the_time_limit_holds_in_a_worker_thread():
     thread.join(30)
     assert verdicts[0].score == 0.0
     assert "longer than 0.2 s" in verdicts[0].reason
+
+
+@pytest.mark.parametrize("wide", ["'x'", "x'78'"])
+@pytest.mark.parametrize(
+    "template", ["'%.*c', 800000000", "'%*c', '-800000000'", "'%*c', x'383030303030303030'", "'%d%.800000000c', 1"]
+)
+def test_a_width_that_takes_seconds_in_one_step_is_refused(template, wide):
+    reference = {"gold_sql": "SELECT 1", "setup": ["CREATE TABLE t(x)"]}
+    for name in ("printf", "Printf"):
+        verdict = verify_sql(f"SELECT {name}({template}, {wide})", reference, timeout_s=5.0)
+        assert verdict.score == 0.0
+        assert "width above 1000000" in verdict.reason
+
+
+FLAGS = st.sampled_from(["", "-", "+", "0", "#", ",", "!", "-5", "12", "*", ".2", ".0", "5.*", "*.*"])
+DIRECTIVES = st.builds("%{}{}".format, FLAGS, st.sampled_from("dfegsxXoiuzqQwcp%n"))
+VALUES = (
+    st.integers(-(10**5), 10**5)
+    | st.floats(-1e4, 1e4)
+    | st.text("ab1é%", max_size=5)
+    | st.sampled_from([b"", b"12"])
+    | st.none()
+)
+
+
+@given(st.lists(DIRECTIVES | st.text("xy %", max_size=3), max_size=4).map("".join), st.lists(VALUES, max_size=6))
+def test_what_is_formatted_is_sqlites_own(template, values):
+    bounded = sqlite3.connect(":memory:")
+    bound_formatting(bounded, 10**6)
+    call = f"SELECT printf({', '.join('?' * (1 + len(values)))})"
+    results = [one.execute(call, (template, *values)).fetchone() for one in (sqlite3.connect(":memory:"), bounded)]
+    assert results[0] == results[1]
 
 
 CELLS = st.none() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "1", "a"])

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from .formatting import bound_formatting
+
 MAX_CELL_BYTES = 1_000_000
 _OPERATIONS_BETWEEN_CHECKS = 10_000
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -50,7 +52,7 @@ def run_query(
             rows = cursor.fetchmany(max_rows + 1)
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             late = time.monotonic() > deadline
-            raise QueryFailed(f"took longer than {timeout_s} s" if late else str(error)) from error
+            raise QueryFailed(f"took longer than {timeout_s} s" if late else _said(error)) from error
         if cursor.description is None:
             raise QueryFailed("not a query: it returns no columns")
         if len(rows) > max_rows:
@@ -68,6 +70,7 @@ def _connection(source: tuple[str, ...] | str) -> Iterator[sqlite3.Connection]:
             connection = sqlite3.connect(":memory:", check_same_thread=False)
             connection.deserialize(image)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
+        bound_formatting(connection, MAX_CELL_BYTES)
         connection.execute("PRAGMA temp_store = MEMORY")
     except sqlite3.Error as error:
         raise BadDatabase(f"the database cannot be opened: {error}") from error
@@ -80,8 +83,15 @@ def _image(statements: Sequence[str]) -> bytes:
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in statements:
             connection.executescript(statement)
+        connection.execute("PRAGMA user_version = 1")  # an image needs a page, which no statement may have made
         connection.commit()
         return connection.serialize()
+
+
+def _said(error: Exception) -> str:
+    """SQLite's message, but for the one function that is ours."""
+    own = "user-defined function" in str(error)
+    return f"printf() of a width above {MAX_CELL_BYTES}, or of values that it cannot take" if own else str(error)
 
 
 def _authorize(action: int, *_: Any) -> int:
