@@ -27,7 +27,9 @@ def main(run_file: str, workers: int, assignments: list[str]) -> None:
     ray.init()
     gpu = ray.cluster_resources().get("GPU", 0) >= workers
     settings = {"run_file": run_file, "assignments": assignments, "overwrite": False}
-    TorchTrainer(train, train_loop_config=settings, scaling_config=ScalingConfig(workers, use_gpu=gpu)).fit()
+    TorchTrainer(
+        train, train_loop_config=settings, scaling_config=ScalingConfig(num_workers=workers, use_gpu=gpu)
+    ).fit()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from plaudit.grpo.rows.prompts import as_row
+from side_by_side import differences
 from transformers import TrainerCallback
 
 from runs import ROWS, count_digits, make_trainer, metrics_of, steps_of
@@ -53,6 +54,20 @@ def test_evaluating_and_previewing_change_nothing_that_is_learnt(tmp_path):
 
     options = {"eval_rows": ROWS[:4], "eval_strategy": "steps", "eval_steps": 1}
     assert torch.equal(weights(tmp_path / "a", False), weights(tmp_path / "b", True, **options))
+
+
+def test_an_evaluation_between_two_steps_of_a_window_weighs_nothing_in_it(tmp_path):
+    """A cycle of two steps, logged every three, evaluated after the first: all metrics are those without it."""
+    cycle = {"max_steps": 6, "logging_steps": 3, "steps_per_generation": 4, "gradient_accumulation_steps": 2}
+    logs = []
+    for name, options in (("plain", {}), ("evaluated", {"eval_strategy": "steps", "eval_steps": 1})):
+        trainer = make_trainer(tmp_path / name, count_digits, eval_rows=ROWS[:6], **cycle, **options)
+        trainer.train()
+        logs.append(steps_of(tmp_path / name))
+    plain, evaluated = logs
+    assert len(plain) == 2
+    for one, other in zip(plain, evaluated, strict=True):
+        assert differences(one, other) == {}
 
 
 def test_reference_log_probs_are_those_of_the_first_policy(tmp_path):

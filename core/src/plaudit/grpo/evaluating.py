@@ -55,7 +55,7 @@ class EvaluatingTrainer(RecordingTrainer):
             loss = self.compute_loss(model, batch).mean().detach()
         loss = self.world.gather((loss * batch.share).view(1)).sum()
         # The Trainer's own mean counts fillers, so this one takes its place.
-        self.windows["eval"].add({"loss": loss.item()}, self._weight)
+        self.windows["eval"].add({"loss": loss.item()}, self.batch_weight)
         return loss, None, None
 
     def generate_completions(

@@ -43,21 +43,26 @@ class RecordingTrainer(PublishingTrainer):
         self._mode: Mode = "train"
         self._eval_prefix = "eval"
         self._step_seconds = 0.0
-        self._weight = 1.0
+        self._evaluated = 0
         self._unfinished_loss: dict[str, Any] | None = None
         report_times(self, "_prepare_inputs", "compute_loss")
 
     def record_collected(self, collected: Collected, mode: Mode) -> None:
         window = self.windows[mode]
-        # A training batch weighs 1; of those of an evaluation the last may be smaller.
-        self._weight = float(collected.total) if mode == "eval" else 1.0
-        window.add(collected_metrics(collected), self._weight)
-        window.add(reward_metrics(collected.advantages, collected.names), self._weight)
+        if mode == "eval":
+            self._evaluated = collected.total
+        window.add(collected_metrics(collected), self.batch_weight)
+        window.add(reward_metrics(collected.advantages, collected.names), self.batch_weight)
         if mode == "train":
             self.state.num_input_tokens_seen += collected.num_tokens
         window.put("num_tokens", self.state.num_input_tokens_seen)
         self.run_log.add(collected, mode, self.state.global_step)
         announce_scores(collected, mode, self.state.global_step)
+
+    @property
+    def batch_weight(self) -> float:
+        """Of the batch at hand in the means of a window: training's are alike, evaluation's last may be smaller."""
+        return float(self._evaluated) if self._mode == "eval" else 1.0
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """Add the metrics of the window that ends here, and write table and metrics.jsonl."""

@@ -181,7 +181,7 @@ class GRPOTrainer(EvaluatingTrainer):
         found = {**result.statistics, **more}
         if not inputs.share:
             found = {name: statistic.silent() for name, statistic in found.items()}
-        self.windows[self._mode].add_statistics(found, self._weight)
+        self.windows[self._mode].add_statistics(found, self.batch_weight)
         if options.entropy_bonus and self._mode == "train":
             self.entropy.observe(result.entropy_sum, result.entropy_count)
         return result.loss
