@@ -245,6 +245,5 @@ def test_a_server_that_does_not_answer_in_time():
 
     app = answering({})
     app.router.add_post("/verify", never)
-    with served(app) as url:
-        with pytest.raises(TimeoutError, match=r"/verify did not answer within 0.3 s"):
-            asyncio.run(load_verifier("nemo_gym", options={"url": url, "timeout_s": 0.3})("4", "4"))
+    with served(app) as url, pytest.raises(TimeoutError, match=r"/verify did not answer within 0.3 s"):
+        asyncio.run(load_verifier("nemo_gym", options={"url": url, "timeout_s": 0.3})("4", "4"))
