@@ -137,7 +137,11 @@ def test_attack_names_differ():
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["audit", "nothing_like_it", "--cases", "CASES"], "no case of kind 'nothing_like_it'"),
+        (["audit", "nothing_like_it", "--cases", "CASES"], "no reward or verifier named 'nothing_like_it'"),
+        (
+            ["audit", "FAULTY:upper", "--cases", "CASES", "--kind", "nothing_like_it"],
+            "no case of kind 'nothing_like_it'",
+        ),
         (["audit", "FAULTY:upper", "--cases", "missing.jsonl"], "cannot read cases from missing.jsonl"),
         (["audit", "FAULTY:upper", "--cases", "FAULTY"], "not JSON"),
         (["audit", "FAULTY:upper", "--cases", "CASES", "--fail-under", "97"], "between 0 and 1"),

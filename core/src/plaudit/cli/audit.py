@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plaudit.cli._options import add_option_arguments, read_options
 from plaudit.cli._quiet import quiet_runtime
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.fail_under is not None and not 0 <= args.fail_under <= 1:
         raise UsageError(f"--fail-under {args.fail_under}: expected a share between 0 and 1, e.g. 0.97")
-    cases = _cases(args)
     options = read_options(args)
+    cases = _cases(args, options)
     with quiet_runtime():
         report = audit(args.name, cases, options, timeout_s=args.timeout_s, attacks=not args.no_attacks)
     if args.html:
@@ -60,9 +60,10 @@ def run(args: argparse.Namespace) -> int:
     return int(args.fail_under is not None and report.counts.accuracy < args.fail_under)
 
 
-def _cases(args: argparse.Namespace) -> list[Case]:
+def _cases(args: argparse.Namespace, options: dict[str, Any]) -> list[Case]:
     from plaudit.audit.judging import verifier_name
     from plaudit.corpora import installed_cases, load_cases
+    from plaudit.plugins.loading import load_reward
 
     short = args.name.rsplit(":", 1)[-1].split("@")[0].split(">")[0].split("<")[0]
     found = [case for path in args.cases for case in load_cases(path)] if args.cases else installed_cases(short)
@@ -70,6 +71,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
     kinds = sorted({str(case["kind"]) for case in found})
     cases = [case for case in found if verifier_name(str(case["kind"])) == wanted]
     if not cases:
+        load_reward(args.name, options=options)  # a name that is nobody's says so itself
         where = ", ".join(args.cases) or f"the installed corpora of '{short}'"
         hint = f"set --kind to one of {', '.join(kinds)}" if kinds else "give --cases FILE"
         raise UsageError(f"no case of kind '{wanted}' in {where}; {hint}")
