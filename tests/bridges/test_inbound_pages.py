@@ -43,7 +43,7 @@ def port():
 def files(page, folder, port=PORT):
     """Write the blocks that are files. Returns those that are run, by language."""
     loose = {}
-    for block in blocks_of(page):
+    for block in blocks_of(f"bridges/{page}"):
         body = block.body.replace(MODEL, "model").replace(PORT, port)
         if block.title is None:
             loose[block.language] = body
@@ -123,7 +123,9 @@ def test_verifiers(folder):
 
 @pytest.mark.parametrize("page", ["verifiers", "ors", "openenv", "harbor", "nemo-gym", "reasoning-gym"])
 def test_its_run_files_are_run_files(page):
-    runs = [block for block in blocks_of(page) if block.language == "toml" and "task.toml" not in block.title]
+    runs = [
+        block for block in blocks_of(f"bridges/{page}") if block.language == "toml" and "task.toml" not in block.title
+    ]
     assert runs
     for block in runs:
         parse_run(tomllib.loads(block.body))

@@ -49,7 +49,7 @@ def tiny_model():
 
 @pytest.mark.peer
 def test_trl(folder, tiny_model):
-    script, run, command = blocks_of("trl")
+    script, run, command = blocks_of("bridges/trl")
     body = script.body.replace(MODEL, tiny_model).replace("max_steps=100", SMALL + "max_completion_length=4")
     run_python(sys.executable, body, folder)
     (folder / run.title).write_text(run.body.replace(MODEL, "quickstart"), encoding="utf-8")
@@ -60,7 +60,7 @@ def test_trl(folder, tiny_model):
 
 
 def test_verl(folder):
-    named, optional, file, asks = blocks_of("verl")
+    named, optional, file, asks = blocks_of("bridges/verl")
     for block, solution in ((named, "4"), (optional, "4.001")):
         told = yaml.safe_load(block.body)["reward"]["custom_reward_function"]
         module = importlib.import_module(told["path"].removeprefix("pkg://"))
@@ -72,7 +72,7 @@ def test_verl(folder):
 
 
 def test_openrlhf(folder):
-    file, asks, serves, posts = blocks_of("openrlhf")
+    file, asks, serves, posts = blocks_of("bridges/openrlhf")
     (folder / file.title).write_text(file.body, encoding="utf-8")
     run_python(sys.executable, asks.body, folder)
     with closing(socket()) as free:
@@ -106,5 +106,5 @@ def test_inspect(folder):
     python = python_of("inspect")
     if not python.exists():
         pytest.skip("`make neighbours` makes its environment")
-    (block,) = blocks_of("inspect")
+    (block,) = blocks_of("bridges/inspect")
     run_python(python, NO_DOWNLOAD + block.body, folder)

@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "pages"))
 BUILD = (
     "import os, sys; from hatchling.build import build_wheel\n"
     "for folder in sys.argv[2:]:\n    os.chdir(folder); build_wheel(sys.argv[1])"

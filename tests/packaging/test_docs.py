@@ -8,29 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from page_blocks import blocks_of
 from plaudit.run.runfile import load_run_file
 
-ROOT = Path(__file__).parents[2]
-PAGES = ["docs/concepts/plugins.md", "docs/write-a-reward.md", "docs/write-a-verifier.md"]
-BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    title: str | None
-    body: str
-
-
-def blocks_of(page: str) -> list[Block]:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    blocks = [Block(m["language"], m["title"], m["body"]) for m in BLOCK.finditer(text)]
-    assert len(blocks) * 2 == len(re.findall(r"^```", text, re.MULTILINE)), "a code block without a language"
-    return blocks
+PAGES = ["concepts/plugins", "write-a-reward", "write-a-verifier"]
 
 
 def same(printed: str, shown: str) -> bool:

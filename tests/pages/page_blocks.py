@@ -1,4 +1,4 @@
-"""The code blocks of a bridge's page, run in the order in which they stand."""
+"""The code blocks of a page, run in the order in which they stand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = Path(__file__).parents[2] / "docs" / "bridges"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -21,8 +21,8 @@ class Block:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """Every block of a page; each must say its language."""
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    """Every block of a page, which is named without its ending, beneath docs; each must say its language."""
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     found = list(BLOCK.finditer(text))
     assert len(found) * 2 == len(re.findall(r"^```", text, re.MULTILINE)), "a code block without a language"
     return [Block(one["language"], one["title"], one["body"]) for one in found]
